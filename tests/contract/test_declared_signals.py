@@ -52,8 +52,8 @@ class Scene:
 
 @pytest.fixture
 def scene(store: Store, clock: ManualClock, ledger: Ledger) -> Scene:
-    processor = SignalScheduler(store, owner="one", clock=clock)
-    return Scene(store, clock, ledger, Signals(store, clock), processor)
+    processor = SignalScheduler(store, owner="one")
+    return Scene(store, clock, ledger, Signals(store), processor)
 
 
 # once, whatever restarts
@@ -91,12 +91,13 @@ async def test_one_that_was_changed_begins_anew_also_after_it_has_fired(scene: S
 
 
 async def test_the_one_that_is_active_counts_also_if_its_makers_clock_is_behind(
-    scene: Scene,
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await scene.signals.sync([scene.one("release")])
     behind = ManualClock()
     behind.advance(-3600)
-    other, file = Signals(scene.store, behind), [scene.one("release", FAILED)]
+    monkeypatch.setattr(scene.store, "clock", behind)
+    other, file = Signals(scene.store), [scene.one("release", FAILED)]
     for _ in range(2):
         await other.sync(file)
     (active,) = await scene.signals.find(SignalStatus.ACTIVE)

@@ -81,8 +81,8 @@ class Scene:
 
 @pytest.fixture
 def scene(store: Store, ledger: Ledger, clock: ManualClock) -> Scene:
-    processor = SignalScheduler(store, owner="one", clock=clock)
-    return Scene(store, ledger, clock, Signals(store, clock), processor)
+    processor = SignalScheduler(store, owner="one")
+    return Scene(store, ledger, clock, Signals(store), processor)
 
 
 # once
@@ -100,7 +100,7 @@ async def test_every_status_fires_exactly_once(scene: Scene, to: Status) -> None
     else:
         await bring_to(scene.queue, item.id, to)
     assert await scene.processor.tick() == 1
-    again = SignalScheduler(scene.store, owner="another", clock=scene.clock)
+    again = SignalScheduler(scene.store, owner="another")
     assert (await scene.processor.tick(), await again.tick()) == (0, 0)
     assert await scene.status(signal) is SignalStatus.FIRED
     (told,) = await scene.events(EventType.SIGNAL_FIRED)
@@ -375,7 +375,7 @@ async def test_a_firing_settles_the_causes_that_it_has_seen_and_no_others(
         await scene.block(item)
     if leased:
         scene.clock.advance(1)
-        scene.processor = SignalScheduler(scene.store, owner="late", clock=scene.clock)
+        scene.processor = SignalScheduler(scene.store, owner="late")
     assert await scene.processor.tick() == 1
     errors = [error for status, error in await scene.firings(signal) if error is not None]
     assert errors.count("an earlier firing has seen this") == 2
@@ -631,7 +631,7 @@ async def test_whoever_comes_back_leases_what_is_older_than_itself(scene: Scene)
     await scene.when(FAILS)
     await scene.fail(await scene.add())
     scene.clock.advance(1)
-    late = SignalScheduler(scene.store, owner="late", clock=scene.clock)
+    late = SignalScheduler(scene.store, owner="late")
     taken = await scene.store.transact(late._take_and_fire)
     assert taken == []
     assert await late.tick() == 1
@@ -748,6 +748,44 @@ async def test_a_loop_through_other_items_than_the_signals_own_is_stopped(scene:
     assert len(await scene.events(EventType.SIGNAL_STOPPED)) == 1
 
 
+QUEUED = {"kind": "work_item.status.transition", "to": ["queued"]}
+DISPATCHED = {"kind": "work_item.status.transition", "to": ["dispatched"]}
+TO_ADA = {"kind": "dispatch", "agent": "ada"}
+
+
+async def fired_until_quiet(scene: Scene, most: int, pause: float = 0) -> int:
+    fired = 0
+    while (now := await scene.processor.tick()) and fired < most:
+        fired += now
+        scene.clock.advance(pause)
+    return fired
+
+
+async def test_two_signals_that_move_an_item_back_and_forth_are_stopped(scene: Scene) -> None:
+    there = await scene.when(QUEUED, TO_ADA, max_fires=None, max_depth=2)
+    back = await scene.when(DISPATCHED, {"kind": "release"}, max_fires=None, max_depth=2)
+    item = await scene.add()
+    assert await fired_until_quiet(scene, most=30) == 6
+    ends = [status for status, _ in await scene.firings(there)]
+    assert ends == [FiringStatus.ENQUEUED] * 3 + [FiringStatus.SKIPPED]
+    assert "a loop" in str((await scene.firings(there))[-1][1])
+    assert [status for status, _ in await scene.firings(back)] == [FiringStatus.ENQUEUED] * 3
+    (stopped,) = await scene.events(EventType.SIGNAL_STOPPED)
+    assert stopped["signal_id"] == there.id
+    assert (await scene.ledger.views.item(item.id)).status is Status.QUEUED
+    await bring_to(scene.queue, item.id, Status.DISPATCHED)  # a person begins anew
+    assert await fired_until_quiet(scene, most=30) == 6
+
+
+async def test_a_signal_that_waits_between_its_moves_is_no_loop(scene: Scene) -> None:
+    await scene.when(QUEUED, TO_ADA, max_fires=None, max_depth=0)
+    slow = {"kind": "time", "after": "1h", "in": ["dispatched"]}
+    await scene.when(slow, {"kind": "release"}, max_fires=None, max_depth=0)
+    await scene.add()
+    assert await fired_until_quiet(scene, most=12, pause=3601) >= 12
+    assert await scene.events(EventType.SIGNAL_STOPPED) == []
+
+
 async def test_a_cancelled_or_expired_signal_does_not_fire(scene: Scene) -> None:
     cancelled = await scene.when(FAILS)
     expired = await scene.when(FAILS, expires_at=scene.clock.text(60))
@@ -781,6 +819,22 @@ async def test_an_item_can_be_held_dispatched_and_released(scene: Scene) -> None
     assert await scene.processor.tick() == 1
     stands = await scene.ledger.views.item(item.id)
     assert (stands.status, stands.reason) == (Status.QUEUED, "too_slow")
+
+
+async def test_a_release_that_comes_late_leaves_the_claim_of_the_next_holder_alone(
+    scene: Scene,
+) -> None:
+    """A person was quicker than the signal, and bob works on the item by now."""
+    signal = await scene.when(BLOCKS, {"kind": "release"}, max_fires=None)
+    item = await scene.add()
+    await scene.block(item)
+    await scene.queue.apply(Order(Verb.RELEASE, item.id, "a person"))
+    assert await scene.processor.tick() == 0
+    (held,) = (await scene.queue.claim(ClaimRequest("bob"))).items
+    scene.clock.advance(600)
+    assert await scene.processor.tick() == 0
+    assert await scene.firings(signal) == [(FiringStatus.SKIPPED, "it has been taken anew since")]
+    await scene.queue.complete(item.id, token=held.claim.token)
 
 
 async def test_a_schedule_is_not_triggered_without_end_while_nobody_takes_it_up(
@@ -888,7 +942,9 @@ async def test_a_follow_up_whose_lease_has_lapsed_is_another_s(scene: Scene) -> 
     with pytest.raises(ClaimLost):
         await scene.signals.complete_follow_up(late.id, token=late.lease_token)
     await scene.signals.release_follow_up(taken.id, taken.lease_token or "")
-    assert await scene.signals.take_follow_up("eve", follow_up_id=taken.id) is not None
+    again = await scene.signals.take_follow_up("eve")
+    assert again is not None
+    assert again.id == taken.id
 
 
 @pytest.mark.parametrize("cancelled", [False, True], ids=["completed", "cancelled"])
@@ -1023,9 +1079,10 @@ async def test_the_lease_of_a_follow_up_begins_when_the_database_has_the_claim(
     scene: Scene, one_lane: Store
 ) -> None:
     first, _ = await a_follow_up(scene), await a_follow_up(scene)
-    held = await scene.signals.take_follow_up("ada", follow_up_id=first, lease_seconds=60)
+    held = await scene.signals.take_follow_up("ada", lease_seconds=60)
     assert held is not None
-    signals, gate = Signals(one_lane, scene.clock), threading.Event()
+    assert held.id == first
+    signals, gate = Signals(one_lane), threading.Event()
     held_up = one_lane.transact(lambda tx: gate.wait(PATIENCE))
     waiting = asyncio.gather(
         signals.take_follow_up("bob", lease_seconds=5),

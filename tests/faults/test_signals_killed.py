@@ -109,9 +109,9 @@ async def judged(store: Store) -> Verdict:
     return await store.read(look, long=True)
 
 
-async def prepared(store: Store, clock: ManualClock | None, count: int) -> None:
+async def prepared(store: Store, count: int) -> None:
     """So many items with a signal each; half of them block, and half fail."""
-    ledger, signals = Ledger.on(store, clock), Signals(store, clock)
+    ledger, signals = Ledger.on(store), Signals(store)
     for number in range(count):
         item = await ledger.queue.submit(NewItem("chore", f"item {number}"))
         trigger = BLOCKS if number % 2 else FAILS
@@ -136,13 +136,13 @@ async def die_everywhere(database: str, *, late: bool) -> tuple[int, Verdict]:
             reached, step = True, 0
             while reached:
                 step += 1
-                await prepared(store, clock, 2)
+                await prepared(store, 2)
                 clock.advance(int(late))
                 mortal: Any = MortalStore(store, step, after=after)
-                reached = await died(SignalScheduler(mortal, owner=f"{after}-{step}", clock=clock))
+                reached = await died(SignalScheduler(mortal, owner=f"{after}-{step}"))
                 points += reached
                 clock.advance(LEASE_SECONDS + 1)
-                await SignalScheduler(store, owner="survivor", clock=clock).tick()
+                await SignalScheduler(store, owner="survivor").tick()
         return points, await judged(store)
 
 
@@ -198,7 +198,7 @@ async def kill_processors(
 ) -> None:
     dice = random.Random(seed)
     async with opened(database) as store:
-        await prepared(store, None, count)
+        await prepared(store, count)
         for kill in range(kills):
             workers = [
                 start("-m", "tests.faults.signal_processor", database, f"{kill}-{n}")

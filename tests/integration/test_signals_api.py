@@ -454,4 +454,4 @@ def test_a_kind_that_is_missing_is_called_missing(http: httpx2.Client, part: str
     whole = {"trigger": {"kind": "time", "after": "1h"}, "action": {"kind": "submit"}}
     answer = http.post("/signals", json=whole | {part: {}})
     assert (answer.status_code, answer.json()["code"]) == (422, "missing_requirement")
-    assert answer.json()["detail"].startswith(f"{part}.kind: is missing; there are ")
+    assert answer.json()["detail"].startswith(f"{part}.kind: it is missing; there are ")

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
+from rota.api.answers import shown_as
 from rota.api.bodies import (
     AgentName,
     ClaimToken,
@@ -193,30 +194,25 @@ class ClaimedFollowUp(FollowUp, frozen=True, kw_only=True):
 
 
 def signal_of(signal: signals.Signal) -> Signal:
-    return Signal(**_signal_facts(signal))
+    return shown_as(Signal, signal, **_specs(signal))
 
 
 def detail_of(signal: signals.Signal, firings: list[signals.FiringRecord]) -> SignalDetail:
-    return SignalDetail(**_signal_facts(signal), firings=[firing_of(one) for one in firings])
+    shown = [firing_of(one) for one in firings]
+    return shown_as(SignalDetail, signal, firings=shown, **_specs(signal))
 
 
-def _signal_facts(signal: signals.Signal) -> dict[str, Any]:
-    specs = {"trigger": trigger_of(signal.condition), "action": action_of(signal.action)}
-    plain = (name for name in Signal.__struct_fields__ if name not in specs)
-    return {name: getattr(signal, name) for name in plain} | specs
+def _specs(signal: signals.Signal) -> dict[str, Any]:
+    return {"trigger": trigger_of(signal.condition), "action": action_of(signal.action)}
 
 
 def firing_of(firing: signals.FiringRecord) -> Firing:
-    return Firing(*(getattr(firing, name) for name in Firing.__struct_fields__))
+    return shown_as(Firing, firing)
 
 
 def follow_up_of(found: signals.FollowUp) -> FollowUp:
-    return FollowUp(**_follow_up_facts(found))
+    return shown_as(FollowUp, found)
 
 
 def claimed_of(taken: signals.FollowUp) -> ClaimedFollowUp:
-    return ClaimedFollowUp(**_follow_up_facts(taken), token=taken.lease_token or "")
-
-
-def _follow_up_facts(found: signals.FollowUp) -> dict[str, Any]:
-    return {name: getattr(found, name) for name in FollowUp.__struct_fields__}
+    return shown_as(ClaimedFollowUp, taken, token=taken.lease_token or "")

@@ -28,6 +28,6 @@ class SignalConfig(Section):
     )
     max_depth: Annotated[int, Field(ge=0, le=100), Lax] = Field(
         3,
-        description="How many generations of items that this signal made may fire it again. This"
-        " ends loops.",
+        description="How deep the items that this signal made, and its own moves, may fire it"
+        " again. This ends loops.",
     )

@@ -92,7 +92,7 @@ class NewSignal:
     name: str | None = None  # unique among active signals; those of the configuration have one
     max_fires: int | None = 1  # None: no limit
     expires_at: str | None = None
-    max_depth: int = 3  # how many generations of its own items may fire it again
+    max_depth: int = 3  # how deep its own items and moves may fire it again
     created_by: str | None = None
     configured: bool = False
 

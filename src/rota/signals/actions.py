@@ -5,12 +5,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from rota.model.clock import IdFactory
-from rota.model.errors import NotFound, Refused
+from rota.model.errors import NotFound, Refused, VersionMismatch
 from rota.model.events import Event
 from rota.model.notices import NOTIFICATION
 from rota.model.runs import OutboxEntry
 from rota.model.schedules import Trigger, TriggerKind
-from rota.model.signals import Action, ActionKind, FiringRecord, FollowUp, FollowUpStatus, Signal
+from rota.model.signals import (
+    Action,
+    ActionKind,
+    FiringRecord,
+    FollowUp,
+    FollowUpStatus,
+    Signal,
+    TriggerOn,
+)
 from rota.model.status import TERMINAL, Verb
 from rota.model.work import NewItem, WorkItem
 from rota.queue import editing, intake, moves, submitting
@@ -18,9 +26,10 @@ from rota.queue.moves import Order
 from rota.queue.submitting import Submission
 from rota.scheduler.service import insert_asked
 from rota.signals.action_specs import PLACE
-from rota.storage.port import Topic, Transaction
+from rota.storage.port import RunAgain, Topic, Transaction
 
 NOTIFY = "notify"  # to an address
+BEHIND = "signals"  # in the data of a move: the signals behind it, each set off by the one before
 DEFAULT_TYPE = "follow_up"
 
 
@@ -38,6 +47,14 @@ class Occasion:
     @property
     def actor(self) -> str:
         return f"signal:{self.signal.name or self.signal.id}"
+
+
+def behind(signal: Signal, event: Event | None) -> list[str]:
+    """The signals whose moves led to this firing, the first one first. A signal that waits for a
+    time begins anew: what moves an item once an hour is no loop."""
+    if event is None or signal.condition.kind is TriggerOn.TIME:
+        return []
+    return list(event.data.get(BEHIND, ()))
 
 
 def perform(tx: Transaction, occasion: Occasion) -> dict[str, Any]:
@@ -119,9 +136,13 @@ def _release(tx: Transaction, occasion: Occasion) -> dict[str, Any]:
 
 
 def _move(tx: Transaction, occasion: Occasion, verb: Verb, **facts: Any) -> dict[str, Any]:
-    item = _item(occasion)
-    order = Order(verb, item.id, occasion.actor, **facts)
-    moves.given(moves.apply(tx, order, occasion.ids.new(), occasion.now))
+    item, signal = _item(occasion), occasion.signal
+    details = {BEHIND: [*behind(signal, occasion.event), signal.id]}
+    order = Order(verb, item.id, occasion.actor, details=details, version=item.version, **facts)
+    try:
+        moves.given(moves.apply(tx, order, occasion.ids.new(), occasion.now))
+    except VersionMismatch:  # it has moved since the condition was judged
+        raise RunAgain from None
     return {"work_item_id": item.id}
 
 

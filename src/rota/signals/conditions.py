@@ -7,7 +7,14 @@ from typing import Any
 
 from rota.model.clock import from_text, to_text
 from rota.model.events import Event
-from rota.model.signals import NEEDS_ITEM, Condition, FiringRecord, Signal, TriggerOn
+from rota.model.signals import (
+    NEEDS_ITEM,
+    ActionKind,
+    Condition,
+    FiringRecord,
+    Signal,
+    TriggerOn,
+)
 from rota.model.work import WorkItem
 from rota.storage.port import Transaction
 
@@ -70,9 +77,8 @@ class Case:
 
 
 def judge(tx: Transaction, case: Case) -> Verdict:
-    kind = case.signal.action.kind
-    if case.item is None and kind in NEEDS_ITEM:
-        return Not(f"there is no item that {kind} could be about")
+    if (why := _pointless(case)) is not None:
+        return Not(why)
     match case.signal.condition.kind:
         case TriggerOn.TRANSITION:
             return _moved(tx, case)
@@ -84,6 +90,22 @@ def judge(tx: Transaction, case: Case) -> Verdict:
             return _ran(case.signal, case.event)
         case TriggerOn.SOURCE_EVENT:
             return _heard(case.signal.condition, case.event)
+
+
+def _pointless(case: Case) -> str | None:
+    kind = case.signal.action.kind
+    if case.item is None and kind in NEEDS_ITEM:
+        return f"there is no item that {kind} could be about"
+    if kind is ActionKind.RELEASE and _is_taken_since(case.event, case.item):
+        return "it has been taken anew since"
+    return None
+
+
+def _is_taken_since(event: Event | None, item: WorkItem | None) -> bool:
+    """Releasing it now would end the claim of somebody whom the event was not about."""
+    if event is None or item is None or event.work_item_id != item.id:
+        return False
+    return event.epoch is not None and event.epoch < item.epoch
 
 
 def _moved(tx: Transaction, case: Case) -> Verdict:

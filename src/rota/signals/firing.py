@@ -6,9 +6,9 @@ from typing import Any
 from rota.model.access import SIGNALS
 from rota.model.clock import IdFactory
 from rota.model.events import Event, EventType, NewEvent
-from rota.model.signals import FiringRecord, FiringStatus, Signal, SignalStatus
+from rota.model.signals import FiringFacts, FiringRecord, FiringStatus, Signal, SignalStatus
 from rota.queue.enrolment import project_of
-from rota.signals.actions import Occasion, perform
+from rota.signals.actions import Occasion, behind, perform
 from rota.signals.conditions import SEEN_BEFORE, Case, Not, Waits, judge
 from rota.storage.port import RunAgain, Topic, Transaction
 
@@ -48,8 +48,10 @@ def fire_taken(
         return None
     if isinstance(verdict, Not):
         return _skip(tx, firing, owner, now, verdict.why)
-    if facts.is_descendant and _loops(tx, signal, firing):
-        return _stop(tx, signal, firing, owner, now)
+    loop = _loop(tx, facts, firing)
+    if loop is not None:
+        _tell_stopped(tx, signal, firing, now, loop)
+        return _skip(tx, firing, owner, now, loop)
     last = signal.condition.is_moment or (
         signal.max_fires is not None and signal.fires + 1 >= signal.max_fires
     )
@@ -68,23 +70,20 @@ def _skip(tx: Transaction, firing: FiringRecord, owner: str, now: str, why: str)
     return FiringStatus.SKIPPED
 
 
-def _loops(tx: Transaction, signal: Signal, firing: FiringRecord) -> bool:
-    """Whether this signal appears more than `max_depth` times among the item's ancestors."""
-    if firing.work_item_id is None:
-        return False
-    return tx.ancestry(firing.work_item_id).count(signal.id) > signal.max_depth
-
-
-def _stop(
-    tx: Transaction, signal: Signal, firing: FiringRecord, owner: str, now: str
-) -> FiringStatus:
-    why = (
-        f"a loop: this item was made by follow-ups of this very signal, more than"
-        f" {signal.max_depth} deep; narrow its condition, or raise max_depth"
+def _loop(tx: Transaction, facts: FiringFacts, firing: FiringRecord) -> str | None:
+    """How the signal has set itself off, if it did more than `max_depth` times in a row."""
+    signal = facts.signal
+    line = tx.ancestry(firing.work_item_id or "") if facts.is_descendant else []
+    if behind(signal, facts.event).count(signal.id) > signal.max_depth:
+        how = "its own moves set it off"
+    elif line.count(signal.id) > signal.max_depth:
+        how = "this item was made by follow-ups of this very signal"
+    else:
+        return None
+    return (
+        f"a loop: {how}, more than {signal.max_depth} deep; narrow its condition, or raise"
+        " max_depth"
     )
-    tx.end_firing(replace(firing, status=FiringStatus.SKIPPED, error=why), owner, now)
-    _tell_stopped(tx, signal, firing, now, why)
-    return FiringStatus.SKIPPED
 
 
 def give_up(tx: Transaction, firing: FiringRecord, owner: str, now: str, error: str) -> None:

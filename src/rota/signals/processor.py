@@ -7,7 +7,8 @@ from datetime import timedelta
 
 import structlog
 
-from rota.model.clock import Clock, IdFactory, SystemClock, from_text, to_text
+from rota.model.clock import IdFactory, from_text, to_text
+from rota.model.errors import StorageError
 from rota.model.signals import FiringRecord, FiringStatus
 from rota.signals.firing import fire, fire_taken, give_up
 from rota.storage.port import Store, Transaction
@@ -29,15 +30,15 @@ class SignalScheduler:
 
     name = "signals"
 
-    def __init__(self, store: Store, *, owner: str, clock: Clock | None = None) -> None:
+    def __init__(self, store: Store, *, owner: str) -> None:
         self.observe: Callable[[float], None] = lambda seconds: None  # from an event to its firing
         self._store = store
         self._owner = owner
-        self._clock = clock or SystemClock()
+        self._clock = store.clock
         self._ids = IdFactory(self._clock)
         self._came = to_text(self._clock.now())
         self._following: str | None = None  # when the next firing is due, if `_is_known`
-        self._is_known = False
+        self._is_known = self._has_young = False
 
     async def tick(self) -> int:
         """Fire everything that is due, once; returns how many fired."""
@@ -45,6 +46,8 @@ class SignalScheduler:
             fired = await self._fire_fresh()
             expiring = await self._look()
             now = to_text(self._clock.now())
+            if self._has_young and await self._catch_up():
+                self._following = now
             if expiring is not None and expiring <= now:
                 await self._store.transact(lambda tx: tx.expire_signals(now))
             if self._is_due():  # a firing that came meanwhile, or one that needs a lease
@@ -72,11 +75,20 @@ class SignalScheduler:
 
     async def _look(self) -> str | None:
         """Read when the next firing is due; returns when the next signal expires."""
-        self._following, expiring = await self._store.read(
-            lambda tx: (tx.next_firing(), tx.next_signal_end())
+        self._following, self._has_young, expiring = await self._store.read(
+            lambda tx: (tx.next_firing(), tx.has_young(), tx.next_signal_end())
         )
         self._is_known = True
         return expiring
+
+    async def _catch_up(self) -> bool:
+        """Whether there are firings that were overlooked."""
+        try:
+            await self._store.transact(lambda tx: tx.bound_young())  # if who made it could not
+            return bool(await self._store.transact(lambda tx: tx.catch_up()))
+        except StorageError as error:  # the other firings need not wait for these
+            log.warning("new signals have not caught up yet", error=error.message)
+            return False
 
     def _tell(self, fired: list[FiringRecord]) -> None:
         now = self._clock.now()

@@ -1,13 +1,14 @@
 """Signals for the faces: make, read, cancel, retry; and follow-ups: take, complete."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 from rota.model.claims import DEFAULT_LEASE_SECONDS
-from rota.model.clock import Clock, IdFactory, SystemClock, to_text
-from rota.model.errors import ClaimLost, NotFound, Refused
+from rota.model.clock import IdFactory, to_text
+from rota.model.errors import ClaimLost, NotFound, Refused, StorageError
 from rota.model.events import Event, EventType, NewEvent
 from rota.model.signals import (
     FiringRecord,
@@ -40,9 +41,9 @@ class SignalDetail:
 
 
 class Signals:
-    def __init__(self, store: Store, clock: Clock | None = None) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._clock = clock or SystemClock()
+        self._clock = store.clock
         self._ids = IdFactory(self._clock)
 
     # making
@@ -59,7 +60,9 @@ class Signals:
     async def create(self, new: NewSignal, *, actor: str | None = None) -> Signal:
         now = self._now()
         signal = self._signal(new, actor, now)
-        return await self._store.transact(lambda tx: insert(tx, signal, now))
+        made = await self._store.transact(lambda tx: insert(tx, signal, now))
+        await self._bound()
+        return made
 
     def _signal(self, new: NewSignal, actor: str | None, now: str) -> Signal:
         return signal_of(new, self._ids.new(), actor, now)
@@ -67,7 +70,14 @@ class Signals:
     async def sync(self, wanted: Sequence[NewSignal], home: str = "") -> Synced:
         """Bring the ledger's signals in step with a server's file; `home` is the server's home."""
         now = self._now()
-        return await self._store.transact(lambda tx: sync(tx, wanted, home, now, self._ids))
+        synced = await self._store.transact(lambda tx: sync(tx, wanted, home, now, self._ids))
+        await self._bound()
+        return synced
+
+    async def _bound(self) -> None:
+        """A processor would do it, too, but perhaps much later, and with more to look through."""
+        with suppress(StorageError):
+            await self._store.transact(lambda tx: tx.bound_young())
 
     async def let_go(self, home: str = "") -> None:
         """Remove signals that a file has let go, if no server has them any more: a server that had
@@ -179,10 +189,9 @@ class Signals:
         self,
         agent: str,
         *,
-        follow_up_id: str | None = None,
         lease_seconds: float = DEFAULT_LEASE_SECONDS,
     ) -> FollowUp | None:
-        """Lease the oldest follow-up that this agent may have, or the named one."""
+        """Lease the oldest follow-up that this agent may have."""
         check_name(agent, "agent")
         check_lease(lease_seconds)
         token = self._ids.token()
@@ -190,7 +199,7 @@ class Signals:
         def body(tx: Transaction) -> FollowUp | None:
             # The clock is read inside the body: the lease begins when the transaction runs.
             now, until = self._now(), self._until(lease_seconds)
-            return tx.lease_follow_up(agent, token, now, until, follow_up_id)
+            return tx.lease_follow_up(agent, token, now, until)
 
         return await self._store.transact(body)
 

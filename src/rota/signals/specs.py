@@ -40,7 +40,9 @@ def condition(spec: Mapping[str, Any], work_item_id: str | None, now: datetime) 
 def kind_of(spec: Mapping[str, Any], kinds: Any, field: str) -> Any:
     said = spec.get("kind")
     if said is None:
-        raise MissingRequirement(f"{field}: is missing; there are {', '.join(kinds)}", field=field)
+        raise MissingRequirement(
+            f"{field}: it is missing; there are {', '.join(kinds)}", field=field
+        )
     try:
         return kinds(said)
     except ValueError:
