@@ -19,8 +19,10 @@ from typing import Any, Protocol
 import structlog
 import uvicorn
 
+from rota.api.asgi import dated
 from rota.api.http_protocol import http_options
 from rota.api.ws_protocol import ws_options
+from rota.model.clock import Clock
 from rota.model.errors import RotaError, StorageError
 from rota.queue.sweeper import Sweeper, Swept
 from rota.queue.writing import Writes
@@ -28,6 +30,7 @@ from rota.queue.writing import Writes
 log = structlog.get_logger()
 
 SWEEP_SECONDS = 1.0
+FREE_SECONDS = 10.0
 PRUNE_SECONDS = 3600.0
 RETRY_SECONDS = 5.0
 LONGEST_RETRY_SECONDS = 300.0
@@ -85,6 +88,24 @@ class Pruning:
     async def tick(self) -> float:
         await self._sweeper.prune()
         return PRUNE_SECONDS
+
+
+class Freeing:
+    """Ends what a process of another machine has left open when it was stopped."""
+
+    name = "abandoned transactions"
+
+    def __init__(self, sweeper: Sweeper) -> None:
+        self._sweeper = sweeper
+
+    async def tick(self) -> float:
+        for one in await self._sweeper.end_abandoned():
+            log.warning(
+                "ended a transaction that its process had left open",
+                pid=one.pid,
+                silent_seconds=round(one.silent),
+            )
+        return FREE_SECONDS
 
 
 class Writing:
@@ -148,10 +169,15 @@ async def _rest(pause: float, stopping: asyncio.Event, woken: Waitable | None) -
 
 
 class Face(uvicorn.Server):
-    """uvicorn without its own signal handlers, and with a callback when it is ready."""
+    """uvicorn without its own signal handlers, with a callback when it is ready, and with answers
+    that are dated by the ledger's clock: who shows ages counts them from there."""
 
     def __init__(
-        self, app: Any, ready: Callable[[], None], request_seconds: int = REQUEST_SECONDS
+        self,
+        app: Any,
+        ready: Callable[[], None],
+        clock: Clock,
+        request_seconds: int = REQUEST_SECONDS,
     ) -> None:
         super().__init__(
             uvicorn.Config(
@@ -163,11 +189,20 @@ class Face(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                date_header=False,
                 proxy_headers=False,
                 timeout_graceful_shutdown=request_seconds,
             )
         )
         self._ready = ready
+        self._clock = clock
+
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second."""
+        is_over = await super().on_tick(counter)
+        if counter % 10 == 0:
+            self.server_state.default_headers = [dated(self._clock)]
+        return is_over
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import structlog
 
-from rota.model.clock import Clock
 from rota.model.errors import RotaError, StorageError
 from rota.model.fleet import Fleet
 from rota.model.runs import Run, RunEnd, RunStatus
@@ -22,7 +21,6 @@ from rota.runner.admission import Admission
 from rota.runner.beside import ended_by
 from rota.runner.budget import tighter
 from rota.runner.port import Meter, Runner
-from rota.runner.records import RunBook
 from rota.runner.telling import request_for, settings_for
 from rota.scheduler import TriggerInfo, TriggerOutcome
 from rota.sources import holding
@@ -42,10 +40,8 @@ class Journey:
     ledger: Ledger
     admission: Admission
     runner: Runner
-    runs: RunBook
     outbox: Outbox
     fleet: Callable[[], Fleet]
-    clock: Clock
 
     async def travel(self, info: TriggerInfo) -> TriggerOutcome:
         source = info.schedule.work_source or info.agent.work_source
@@ -89,7 +85,7 @@ class Journey:
 
     async def _begin(self, info: TriggerInfo, taken: Taken | None) -> Run:
         claimed = taken.ledger_id if taken else None
-        return await self.runs.begin(
+        return await self.ledger.runs.begin(
             info.agent.name,
             info.trigger.kind,
             schedule=info.schedule.name,
@@ -101,20 +97,20 @@ class Journey:
     async def _execute(
         self, info: TriggerInfo, run: Run, taken: Taken | None, meter: Meter
     ) -> RunEnd:
-        if (over := await not_to_begin(info.agent.retry, run, self.runs.before)) is not None:
+        if (over := await not_to_begin(info.agent.retry, run, self.ledger.runs.before)) is not None:
             return over
         resumes = settings_for(info.agent, info.schedule).resume_session
         request = request_for(
             info.agent,
             run,
-            self.runs.log(run.id),
+            self.ledger.runs.log(run.id),
             schedule=info.schedule,
             trigger=info.trigger,
             item=taken.item if taken is not None else None,
             claim=taken.number if taken is not None else None,
             notes=await holding.notes_so_far(self.ledger, taken.ledger_id if taken else None),
             limits=tighter(info.agent.budget.per_run, self.fleet().budget.per_run),
-            session_id=await self.runs.session(run) if resumes else None,
+            session_id=await self.ledger.runs.session(run) if resumes else None,
             meter=meter,
         )
         return await ended_by(
@@ -127,7 +123,7 @@ class Journey:
         )
 
     async def _cancelled(self, run: Run) -> str:
-        await self.runs.asked(run).wait()
+        await self.ledger.runs.asked(run).wait()
         return "somebody asked for its end"
 
     async def _conclude(
@@ -137,7 +133,7 @@ class Journey:
         if run is None:  # the run could not even be recorded: nobody has worked
             await holding.give_back(self.sources, taken, end.error)
             return
-        recorder = Recorder(self.ledger, self.runs, self.clock)
+        recorder = Recorder(self.ledger)
         letters = await recorder.record(info.agent, run, taken, end)
         if taken and not letters:  # there is nothing more to report to its source
             await self.sources.let_go(taken.item.id, agent=taken.agent, claim=taken.claim)

@@ -153,8 +153,8 @@ async def new_node(store: Store, clock: ManualClock) -> AsyncIterator[NewNode]:
 
 
 @pytest.fixture
-def ledger(store: Store, clock: ManualClock) -> Ledger:
-    return Ledger.on(store, clock)
+def ledger(store: Store) -> Ledger:
+    return Ledger.on(store)
 
 
 @pytest.fixture

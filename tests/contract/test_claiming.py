@@ -59,7 +59,7 @@ async def agrees(store: Store) -> None:
 async def test_a_lease_begins_when_the_database_has_the_claim_and_not_when_it_was_asked_for(
     one_lane: Store, clock: ManualClock
 ) -> None:
-    queue = Ledger.on(one_lane, clock).queue
+    queue = Ledger.on(one_lane).queue
     await submit(queue, 2)
     got = await claim(queue, "ada", lease_seconds=60)
     gate = threading.Event()
@@ -79,7 +79,7 @@ async def test_a_lease_begins_when_the_database_has_the_claim_and_not_when_it_wa
 async def test_so_does_that_of_a_start_and_of_what_is_taken_through_its_source(
     one_lane: Store, clock: ManualClock
 ) -> None:
-    ledger = Ledger.on(one_lane, clock)
+    ledger = Ledger.on(one_lane)
     mine = await bring_to(ledger.queue, Status.DISPATCHED, "ada")
     gate = threading.Event()
     held_up = one_lane.transact(lambda tx: gate.wait(PATIENCE))
@@ -109,7 +109,7 @@ async def test_what_waits_for_the_database_happens_when_it_is_done_and_not_when_
     one_lane: Store, clock: ManualClock
 ) -> None:
     """Else who looks meanwhile for what was completed since his last look never sees it."""
-    ledger = Ledger.on(one_lane, clock)
+    ledger = Ledger.on(one_lane)
     queue = ledger.queue
     mine = await bring_to(queue, Status.IN_PROGRESS, "ada")
     await submit(queue, max_attempts=1)
@@ -282,9 +282,9 @@ async def test_a_claim_that_cannot_be_right_is_refused(
 
 
 async def test_many_claimers_at_once_each_get_their_own(
-    store: Store, another_store: OpenStore, clock: ManualClock
+    store: Store, another_store: OpenStore
 ) -> None:
-    queues = [WorkQueue(store, clock), WorkQueue(await another_store(), clock)]
+    queues = [WorkQueue(store), WorkQueue(await another_store())]
     await queues[0].submit_many([NewItem("chore", str(n)) for n in range(60)])
     answers = await asyncio.gather(
         *(queues[n % 2].claim(ClaimRequest(f"a{n}", wait_seconds=PATIENCE)) for n in range(60))
@@ -295,10 +295,10 @@ async def test_many_claimers_at_once_each_get_their_own(
 
 
 async def test_two_claims_of_one_agent_race_for_one_slot(
-    store: Store, another_store: OpenStore, clock: ManualClock
+    store: Store, another_store: OpenStore
 ) -> None:
     stores = [store, await another_store(), await another_store()]
-    queues = [WorkQueue(one, clock) for one in stores]
+    queues = [WorkQueue(one) for one in stores]
     for _ in range(10):
         await submit(queues[0], 3)
         answers = await asyncio.gather(*(queue.claim(ClaimRequest("ada")) for queue in queues))
@@ -721,7 +721,7 @@ async def test_how_long_is_too_quiet_can_be_set(
     queue: WorkQueue, views: Views, store: Store, clock: ManualClock
 ) -> None:
     item = await bring_to(queue, Status.IN_PROGRESS)
-    sweeper = Sweeper(store, clock, stale_after=timedelta(minutes=5))
+    sweeper = Sweeper(store, stale_after=timedelta(minutes=5))
     clock.advance(301)
     assert await sweeper.tick() == Swept(blocked=(item.id,))
     assert "5 minutes" in ((await views.item(item.id)).notes or "")
@@ -752,12 +752,12 @@ async def test_old_idempotency_keys_are_forgotten(ledger: Ledger, clock: ManualC
 async def test_two_sweepers_do_the_work_once(
     store: Store, another_store: OpenStore, clock: ManualClock
 ) -> None:
-    queue = WorkQueue(store, clock)
+    queue = WorkQueue(store)
     await submit(queue, 20)
     await queue.set_agent("ada", max_concurrent=20)
     await queue.claim(ClaimRequest("ada", limit=20, lease_seconds=60))
     clock.advance(60)
-    sweepers = [Sweeper(one, clock) for one in (store, await another_store())]
+    sweepers = [Sweeper(one) for one in (store, await another_store())]
     swept = await asyncio.gather(*(sweeper.tick() for sweeper in sweepers * 3))
     released = [item_id for one in swept for item_id in one.released]
     assert len(released) == len(set(released)) == 20
@@ -870,9 +870,9 @@ async def test_a_waiting_claim_is_woken_when_its_agent_may_go_on(queue: WorkQueu
 
 @pytest.mark.usefixtures("no_polling")
 async def test_a_waiting_claim_is_woken_by_another_process(
-    queue: WorkQueue, another_store: OpenStore, clock: ManualClock
+    queue: WorkQueue, another_store: OpenStore
 ) -> None:
-    other = WorkQueue(await another_store(), clock)
+    other = WorkQueue(await another_store())
     task = await waiting(queue)
     await submit(other)
     async with asyncio.timeout(PATIENCE):
@@ -881,9 +881,9 @@ async def test_a_waiting_claim_is_woken_by_another_process(
 
 @pytest.mark.usefixtures("no_polling")
 async def test_what_comes_just_after_the_look_and_just_before_the_wait_is_not_missed(
-    one_lane: Store, clock: ManualClock
+    one_lane: Store,
 ) -> None:
-    queue = WorkQueue(one_lane, clock)
+    queue = WorkQueue(one_lane)
     gate, through = threading.Event(), threading.Event()
     held_up = one_lane.transact(lambda tx: gate.wait(PATIENCE))
     task = asyncio.ensure_future(claim(queue, wait_seconds=60))
@@ -908,9 +908,9 @@ async def turns(count: int) -> None:
 
 @pytest.mark.usefixtures("no_polling")
 async def test_no_wake_up_is_lost_between_looking_and_waiting(
-    store: Store, another_store: OpenStore, clock: ManualClock
+    store: Store, another_store: OpenStore
 ) -> None:
-    queues = [WorkQueue(store, clock), WorkQueue(await another_store(), clock)]
+    queues = [WorkQueue(store), WorkQueue(await another_store())]
 
     async def work(number: int) -> None:
         queue = queues[number % 2]
@@ -945,9 +945,9 @@ async def test_a_claim_that_waits_in_vain_comes_back_empty(queue: WorkQueue) -> 
 
 @pytest.mark.parametrize("after", range(4))
 async def test_a_claimer_that_is_cancelled_gives_back_what_it_got(
-    one_lane: Store, store: Store, clock: ManualClock, after: int
+    one_lane: Store, store: Store, after: int
 ) -> None:
-    ledger = Ledger.on(one_lane, clock)
+    ledger = Ledger.on(one_lane)
     (item,) = await submit(ledger.queue)
     gate = threading.Event()
     held_up = one_lane.transact(lambda tx: gate.wait(PATIENCE))

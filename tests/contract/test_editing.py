@@ -221,9 +221,9 @@ async def test_a_patch_at_a_version_that_has_passed(queue: WorkQueue, views: Vie
 
 
 async def test_of_many_edits_at_one_version_one_wins(
-    store: Store, another_store: OpenStore, clock: ManualClock
+    store: Store, another_store: OpenStore
 ) -> None:
-    queues = [WorkQueue(one, clock) for one in (store, await another_store())]
+    queues = [WorkQueue(one) for one in (store, await another_store())]
     item = await bring_to(queues[0], Status.QUEUED)
     answers = await asyncio.gather(
         *(
@@ -236,14 +236,14 @@ async def test_of_many_edits_at_one_version_one_wins(
 
 
 async def test_many_edits_without_a_version_are_all_kept(
-    store: Store, another_store: OpenStore, clock: ManualClock
+    store: Store, another_store: OpenStore
 ) -> None:
-    queues = [WorkQueue(one, clock) for one in (store, await another_store())]
+    queues = [WorkQueue(one) for one in (store, await another_store())]
     item = await bring_to(queues[0], Status.QUEUED)
     await asyncio.gather(
         *(queues[n % 2].change(patch(item), None, {"priority": 1 + n % 5}) for n in range(10))
     )
-    detail = await Ledger.on(store, clock).views.detail(item.id)
+    detail = await Ledger.on(store).views.detail(item.id)
     assert detail.item.version == 11
     assert [event.type for event in detail.events].count("work.edited") == 10
 
@@ -331,9 +331,9 @@ async def test_a_finished_item_needs_no_hold(queue: WorkQueue, status: Status) -
 
 
 async def test_many_hands_on_one_item_leave_a_ledger_that_agrees(
-    store: Store, another_store: OpenStore, clock: ManualClock
+    store: Store, another_store: OpenStore
 ) -> None:
-    queues = [WorkQueue(one, clock) for one in (store, await another_store())]
+    queues = [WorkQueue(one) for one in (store, await another_store())]
     item = await queues[0].submit(NewItem("chore", "x"))
 
     async def hand(number: int) -> None:

@@ -49,7 +49,14 @@ ODD = 'Größe "✓" \u2028 \\ \x1f \U0001f980 \u200f{"kind":"end"}\nzweite Zeil
 FAILS = {"kind": "work_item.status.transition", "to": ["failed"]}
 BLOCKS = {"kind": "work_item.status.transition", "to": ["blocked"]}
 LINK = b'{"kind":"link","version":1,"data":{"work_item_id":"a","blocker_id":"b"}}\n'
-NEVER_EXPORTED = {"api_tokens", "work_item_labels", "ready_labels", "rosters", "schema_migrations"}
+NEVER_EXPORTED = {
+    "api_tokens",
+    "work_item_labels",
+    "ready_labels",
+    "rosters",
+    "schema_migrations",
+    "young_signals",
+}
 
 
 Elsewhere = Callable[[], AbstractAsyncContextManager[Store]]
@@ -63,9 +70,9 @@ def text_of(file: Path) -> bytes:
     return file.read_bytes()
 
 
-async def exported(store: Store, clock: ManualClock | None = None, **how: Any) -> bytes:
+async def exported(store: Store, **how: Any) -> bytes:
     out = io.BytesIO()
-    await export(store, out, clock=clock, **how)
+    await export(store, out, **how)
     return out.getvalue()
 
 
@@ -81,7 +88,7 @@ def of_kind(text: bytes, kind: str) -> list[dict[str, Any]]:
 
 async def fill(store: Store, clock: ManualClock) -> dict[str, str]:
     """Something of everything, by the services; the tokens that were handed out."""
-    ledger, signals = Ledger.on(store, clock, node="node-1"), Signals(store, clock)
+    ledger, signals = Ledger.on(store, node="node-1"), Signals(store)
     queue, now = ledger.queue, clock.text
     project = await queue.create_project("Mill", "todoist:1", actor="marcus")
     await queue.set_agent("ada", max_concurrent=9)
@@ -95,14 +102,14 @@ async def fill(store: Store, clock: ManualClock) -> dict[str, str]:
             queue, status, description=f"{status} {ODD}", body=ODD, project_id=project.id,
             payload={"n": [1, 2.5, None, {"deep": ODD, "zero": "\x00"}]}, labels=("red", ODD[:20]),
         )  # fmt: skip
-    await SignalScheduler(store, owner="one", clock=clock).tick()
+    await SignalScheduler(store, owner="one").tick()
     await signals.take_follow_up("ada")
     tokens = await _claims(ledger, clock, project.id)
     run = await ledger.runs.begin("ada", TriggerKind.MANUAL)
     usage = Usage(10, 20, 0.1 + 0.2, 3)
     end = RunEnd(RunStatus.FAILED, ODD, ("https://x/1",), error=ODD, usage=usage)
     await ledger.runs.end(run, end)
-    await Ledger.on(store, clock, node="gone").runs.begin("ada", TriggerKind.WORKER)
+    await Ledger.on(store, node="gone").runs.begin("ada", TriggerKind.WORKER)
     await ledger.outside.remember_delivery("delivery 1")
     await ledger.outside.fleet()
     await ledger.outside.note_state("github:o/r", requests=3, settle_seconds=1.5)
@@ -161,7 +168,7 @@ def project_item(items: list[WorkItem]) -> WorkItem:
 
 
 @pytest.fixture
-def elsewhere(new_sqlite: Path, tmp_path: Path) -> Elsewhere:
+def elsewhere(new_sqlite: Path, tmp_path: Path, clock: ManualClock) -> Elsewhere:
     """Empty ledgers on SQLite, as many as are asked for."""
     count = 0
 
@@ -171,7 +178,7 @@ def elsewhere(new_sqlite: Path, tmp_path: Path) -> Elsewhere:
         count += 1
         path = tmp_path / f"another-{count}.db"
         copy(new_sqlite, path)
-        async with open_store(str(path)) as store:
+        async with open_store(str(path), clock) as store:
             yield store
 
     return another
@@ -190,7 +197,7 @@ async def test_what_was_exported_and_imported_is_exported_again_to_the_letter(
 ) -> None:
     """From this database to SQLite, and from SQLite to this one."""
     tokens = await fill(store, clock)
-    there = await exported(store, clock)
+    there = await exported(store)
     put(file, there)
     kinds = {json.loads(line)["kind"] for line in there.splitlines()}
     assert kinds == {shape.kind for shape in SHAPES} | {"header", "end"}
@@ -199,11 +206,11 @@ async def test_what_was_exported_and_imported_is_exported_again_to_the_letter(
     async with elsewhere() as other:
         first = await import_ledger(other, check(file))
         assert (sum(first.stored.values()), first.skipped) == (first.records, 0)
-        back = await exported(other, clock)
+        back = await exported(other)
         assert records(back) == records(there)
         again = await import_ledger(other, check(file))
         assert (again.stored, again.skipped) == ({}, first.records)
-        assert records(await exported(other, clock)) == records(there)
+        assert records(await exported(other)) == records(there)
 
 
 async def test_a_ledger_of_sqlite_moves_here_and_goes_on(
@@ -211,15 +218,15 @@ async def test_a_ledger_of_sqlite_moves_here_and_goes_on(
 ) -> None:
     async with elsewhere() as other:
         tokens = await fill(other, clock)
-        there = await exported(other, clock)
+        there = await exported(other)
     put(file, there)
     await import_ledger(store, check(file))
-    assert records(await exported(store, clock)) == records(there)
+    assert records(await exported(store)) == records(there)
     assert faults(await store.read(read_ledger, long=True)) == []
     indexed = {row[0] for row in sql("SELECT DISTINCT label FROM work_item_labels")}
     assert indexed == {"red", ODD[:20]}
     last = of_kind(there, "event")[-1]["seq"]
-    ledger = Ledger.on(store, clock)
+    ledger = Ledger.on(store)
     await ledger.queue.submit(NewItem("chore", "New"))
     numbers = [event.seq for event in await store.read(lambda tx: tx.events_after(last, 10))]
     assert numbers == [last + 1]
@@ -265,16 +272,16 @@ async def test_a_project_goes_without_the_rest(
     store: Store, clock: ManualClock, elsewhere: Elsewhere, file: Path
 ) -> None:
     await fill(store, clock)
-    queue = Ledger.on(store, clock).queue
+    queue = Ledger.on(store).queue
     other_project = await queue.create_project("Other")
     outside = await queue.submit(NewItem("chore", "Outside", project_id=other_project.id))
     mill = of_kind(await exported(store), "project")[0]["id"]
     waits = await queue.submit(NewItem("chore", "W", project_id=mill, blocked_by=(outside.id,)))
-    text = await exported(store, clock, project="Mill")
+    text = await exported(store, project="Mill")
     put(file, text)
     async with elsewhere() as there:
         await import_ledger(there, check(file))
-        assert records(await exported(there, clock)) == records(text)
+        assert records(await exported(there)) == records(text)
         items = await _items(there)
         assert {item.project_id for item in items} == {mill}
         assert next(item for item in items if item.id == waits.id).open_blockers == 0
@@ -297,7 +304,7 @@ async def test_fields_that_came_later_may_be_missing_in_an_older_file(
     store: Store, clock: ManualClock, elsewhere: Elsewhere, file: Path
 ) -> None:
     async with elsewhere() as source:
-        header, *lines = await whole(source, file, clock)
+        header, *lines = await whole(source)
     items = [line for line in lines if json.loads(line)["kind"] == "item"]
     of_item = {"work_item_id": json.loads(items[0])["data"]["id"]}
     ended = {"firing_id": "20260501-194233-0002", "ended_at": clock.text(), "outcome": "lost"}
@@ -316,15 +323,15 @@ async def test_fields_that_came_later_may_be_missing_in_an_older_file(
 
 
 async def test_dispatches_of_an_older_file_are_in_the_order_of_their_ids(
-    store: Store, clock: ManualClock, elsewhere: Elsewhere, file: Path
+    store: Store, elsewhere: Elsewhere, file: Path
 ) -> None:
     """Not of their items: the younger item was dispatched first."""
     async with elsewhere() as source:
-        queue = Ledger.on(source, clock).queue
+        queue = Ledger.on(source).queue
         made = [await queue.submit(NewItem("chore", f"Item {n}")) for n in range(3)]
         for item in reversed(made):
             await queue.apply(Order(Verb.DISPATCH, item.id, "me", agent="ada"))
-        header, *lines = (await exported(source, clock)).splitlines(keepends=True)
+        header, *lines = (await exported(source)).splitlines(keepends=True)
     before, behind = others(lines)
     older, newer = ranked(lines, "id"), ranked(lines, "work_item_id")
     assert older == newer[::-1]
@@ -355,31 +362,31 @@ def others(lines: list[bytes]) -> tuple[list[bytes], list[bytes]]:
 
 
 async def test_what_differs_is_a_conflict_and_nothing_is_done(
-    store: Store, clock: ManualClock, elsewhere: Elsewhere, file: Path
+    store: Store, elsewhere: Elsewhere, file: Path
 ) -> None:
-    ledger = Ledger.on(store, clock)
+    ledger = Ledger.on(store)
     item = await ledger.queue.submit(NewItem("chore", "Mine"))
     put(file, await exported(store))
     await ledger.queue.note(item.id, "changed", actor="ada")
-    before = await exported(store, clock)
+    before = await exported(store)
     with pytest.raises(Refused, match="cannot stand beside") as refused:
         await import_ledger(store, check(file))
     assert [one["record"] for one in refused.value.details["conflicts"]] == [f"item {item.id}"]
     async with elsewhere() as other:
-        stranger = Ledger.on(other, clock)
+        stranger = Ledger.on(other)
         await stranger.queue.submit(NewItem("chore", "Theirs"))
         put(file, await exported(other))
     with pytest.raises(Refused) as refused:
         await import_ledger(store, check(file))
     # Their event has the number of one of ours; their item must not have come in before it.
     assert [one["record"] for one in refused.value.details["conflicts"]] == ["event 1"]
-    assert await exported(store, clock) == before
+    assert await exported(store) == before
 
 
 async def test_new_events_come_behind_all_others_and_fire_no_signal(
-    store: Store, clock: ManualClock, elsewhere: Elsewhere, file: Path
+    store: Store, elsewhere: Elsewhere, file: Path
 ) -> None:
-    ledger, signals = Ledger.on(store, clock), Signals(store, clock)
+    ledger, signals = Ledger.on(store), Signals(store)
     await ledger.queue.create_project("A")
     past = await exported(store)
 
@@ -387,12 +394,12 @@ async def test_new_events_come_behind_all_others_and_fire_no_signal(
         async with elsewhere() as other:
             put(file, past)
             await import_ledger(other, check(file))
-            await Ledger.on(other, clock).queue.submit(NewItem("chore", name))
+            await Ledger.on(other).queue.submit(NewItem("chore", name))
             return await exported(other)
 
     put(file, await future("B"))
     assert (await import_ledger(store, check(file), dry_run=True)).stored == {"item": 1, "event": 1}
-    assert await exported(store, clock) != text_of(file)
+    assert await exported(store) != text_of(file)
     assert (await import_ledger(store, check(file))).skipped == 2
     assert records(await exported(store)) == records(text_of(file))
     queued = {"kind": "work_item.status.transition", "to": ["queued"]}
@@ -406,12 +413,12 @@ async def test_new_events_come_behind_all_others_and_fire_no_signal(
 
 
 async def test_an_event_is_not_put_into_a_gap_of_the_past(
-    store: Store, clock: ManualClock, elsewhere: Elsewhere, file: Path
+    store: Store, elsewhere: Elsewhere, file: Path
 ) -> None:
     """Whoever follows the events is behind it already, and would never see it."""
     async with elsewhere() as other:
         for name in ("A", "B"):
-            await Ledger.on(other, clock).queue.create_project(name)
+            await Ledger.on(other).queue.create_project(name)
         put(file, await exported(other, project="B"))
         await import_ledger(store, check(file))
         put(file, await exported(other))
@@ -437,10 +444,10 @@ async def test_two_who_import_the_same_records_at_once_do_not_double_them(
 # bad files
 
 
-async def whole(store: Store, file: Path, clock: ManualClock) -> list[bytes]:
-    queue = Ledger.on(store, clock).queue
+async def whole(store: Store) -> list[bytes]:
+    queue = Ledger.on(store).queue
     await queue.submit_many([NewItem("chore", f"Item {n}") for n in range(3)])
-    return (await exported(store, clock)).splitlines(keepends=True)
+    return (await exported(store)).splitlines(keepends=True)
 
 
 def sealed(header: bytes, *lines: bytes, **end: Any) -> bytes:
@@ -460,10 +467,10 @@ def renamed(line: bytes, **changes: Any) -> bytes:
 
 
 async def test_a_file_that_is_not_a_whole_export_is_refused_before_anything_is_touched(
-    store: Store, clock: ManualClock, file: Path, elsewhere: Elsewhere
+    store: Store, file: Path, elsewhere: Elsewhere
 ) -> None:
     async with elsewhere() as source:
-        lines = await whole(source, file, clock)
+        lines = await whole(source)
     header, records_, end = lines[0], lines[1:-1], lines[-1]
     deep = b'{"kind":"item","version":1,"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n"
     nan = records_[0].replace(b'"priority":3', b'"priority":NaN')
@@ -501,7 +508,7 @@ async def test_a_file_that_is_not_a_whole_export_is_refused_before_anything_is_t
             "does not take",
         ),
     }  # fmt: skip
-    before = await exported(store, clock)
+    before = await exported(store)
     for case, (text, words) in bad.items():
         put(file, text)
         with pytest.raises(InvalidInput) as refused:
@@ -509,15 +516,15 @@ async def test_a_file_that_is_not_a_whole_export_is_refused_before_anything_is_t
         assert words in str(refused.value), (case, str(refused.value))
     with pytest.raises(InvalidInput, match="cannot read"):
         await import_ledger(store, check(file / "nowhere"))
-    assert await exported(store, clock) == before
+    assert await exported(store) == before
 
 
 async def test_a_file_that_changes_between_two_readings_is_not_imported(
-    store: Store, clock: ManualClock, file: Path, elsewhere: Elsewhere
+    store: Store, file: Path, elsewhere: Elsewhere
 ) -> None:
     async with elsewhere() as source:
-        header, *lines, _ = await whole(source, file, clock)
-    before = await exported(store, clock)
+        header, *lines, _ = await whole(source)
+    before = await exported(store)
     for other in (
         [altered(lines[0], description="another"), *lines[1:]],
         lines[:-1],
@@ -528,7 +535,7 @@ async def test_a_file_that_changes_between_two_readings_is_not_imported(
         put(file, sealed(header, *other))
         with pytest.raises(InvalidInput):
             await import_ledger(store, checked)
-        assert await exported(store, clock) == before
+        assert await exported(store) == before
 
 
 async def test_a_line_that_does_not_end_is_not_read_to_its_end(
@@ -572,8 +579,8 @@ async def test_what_nobody_could_read_again_is_refused_and_named(
     """One such record would take every list down with it that it stands in, and every claim."""
     async with elsewhere() as source:
         await fill(source, clock)
-        header, *lines, _ = (await exported(source, clock)).splitlines(keepends=True)
-    before = await exported(store, clock)
+        header, *lines, _ = (await exported(source)).splitlines(keepends=True)
+    before = await exported(store)
     at = {json.loads(line)["kind"]: number for number, line in reversed([*enumerate(lines)])}
     for (kind, name), values in SENSELESS.items():
         for value in values:
@@ -586,7 +593,7 @@ async def test_what_nobody_could_read_again_is_refused_and_named(
     put(file, sealed(header, moment))
     with pytest.raises(InvalidInput, match="trigger_spec: '2026-05-01' is not a time"):
         await import_ledger(store, check(file))
-    assert await exported(store, clock) == before
+    assert await exported(store) == before
 
 
 def nested(depth: int) -> Any:
@@ -625,12 +632,14 @@ async def test_an_export_that_is_broken_off_begins_again_where_it_can(
     store: Store, clock: ManualClock
 ) -> None:
     class Breaking:
+        clock = store.clock
+
         async def read(self, body: Callable[[Transaction], Any], *, long: bool) -> Any:
             await store.read(body, long=long)  # PostgreSQL went away, and the body is run again
             return await store.read(body, long=long)
 
-    await Ledger.on(store, clock).queue.submit(NewItem("chore", "Once"))
-    assert await exported(cast(Store, Breaking()), clock) == await exported(store, clock)
+    await Ledger.on(store).queue.submit(NewItem("chore", "Once"))
+    assert await exported(cast(Store, Breaking())) == await exported(store)
     receiving, sending = os.pipe()
     with (
         os.fdopen(receiving),
@@ -698,8 +707,8 @@ async def test_a_large_file_takes_little_memory(
 ) -> None:
     """30 MB in and out. SQLite keeps 64 MB of pages at hand at most, and that much is granted."""
     async with elsewhere() as other:
-        await Ledger.on(other, clock).queue.submit(NewItem("chore", "Large"))
-        header, sample, *_ = (await exported(other, clock)).splitlines(keepends=True)
+        await Ledger.on(other).queue.submit(NewItem("chore", "Large"))
+        header, sample, *_ = (await exported(other)).splitlines(keepends=True)
     there, back = tmp_path / "there.jsonl", tmp_path / "back.jsonl"
     large_file(clock, header, sample, there, 30_000_000)
     done = await anyio.run_process([sys.executable, "-c", _CHILD, database, str(there), str(back)])

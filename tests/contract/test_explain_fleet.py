@@ -47,7 +47,7 @@ async def test_an_item_hears_who_looks_for_work_next(
 ) -> None:
     item = await ledger.queue.submit(NewItem("chore", "Mend the gate"))
     await woken(store, clock, TriggerOutcome.skipped(SkipReason.NO_WORK))
-    left = await reasons(Ledger.on(store, clock, deserted=lambda: "here"), item)
+    left = await reasons(Ledger.on(store, deserted=lambda: "here"), item)
     assert list(left) == ["no_server", "first_in_line"]
     told = await reasons(ledger, item)
     assert list(told) == ["first_in_line", "next_wake"]
@@ -109,7 +109,8 @@ async def test_only_agents_that_take_such_an_item_are_named(
         "no agent of this fleet takes type 'sloow', only fast, odd, slow"
     )
     assert told["no_taker"].fix == (
-        f"rota edit {sloow.id} --type TYPE, or add it to work_source.types of an agent"
+        "add it to work_source.types of an agent, or give the item another type:"
+        f" rota edit {sloow.id} --type TYPE"
     )
     odd = await reasons(ledger, await submit(NewItem("odd", "Mend the gate")))
     assert odd["no_taker"].message == (
@@ -189,7 +190,7 @@ async def test_an_item_hears_that_no_server_looks_for_work(
     clock.advance(600)
     told = await reasons(ledger, item)
     assert told["no_server"].message.endswith(f"schedule smith/often was due at {due}")
-    assert told["no_server"].fix == "start `rota up`"
+    assert told["no_server"].fix == "start a server: rota up"
     await scheduler.stop()
     assert "no_server" in await reasons(ledger, item)
 
@@ -233,7 +234,7 @@ async def test_an_item_in_work_names_its_run(ledger: Ledger) -> None:
 async def test_an_item_hears_that_the_server_of_its_run_is_gone(
     store: Store, clock: ManualClock
 ) -> None:
-    ledger = Ledger.on(store, clock, node="here")
+    ledger = Ledger.on(store, node="here")
     scheduler = Scheduler(store, node="here", clock=clock)
     await scheduler.open([])
     seen = clock.text()
@@ -242,8 +243,8 @@ async def test_an_item_hears_that_the_server_of_its_run_is_gone(
     run = await ledger.runs.begin("smith", TriggerKind.MANUAL, item=claimed.item)
     clock.advance(10)
     assert list(await reasons(ledger, item)) == ["in_progress", "run"]
-    assert list(await reasons(Ledger.on(store, clock, deserted=lambda: "there"), item))[1] == "run"
-    deserted = await reasons(Ledger.on(store, clock, deserted=lambda: "here"), item)
+    assert list(await reasons(Ledger.on(store, deserted=lambda: "there"), item))[1] == "run"
+    deserted = await reasons(Ledger.on(store, deserted=lambda: "here"), item)
     assert list(deserted) == ["server_gone"], "nobody holds the place that it ran at"
     clock.advance(10)
     told = await reasons(ledger, item)

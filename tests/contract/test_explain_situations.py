@@ -1,19 +1,25 @@
 """Situations that are easy to make, each with all that is said to it, on both databases."""
 
+import shlex
 from collections.abc import AsyncIterator
-from dataclasses import replace
+from contextlib import redirect_stdout, suppress
+from dataclasses import asdict, replace
 from datetime import timedelta
+from io import StringIO
 from textwrap import dedent
 from typing import Any
 
+import click
 import pytest
 
+from rota.cli.root import rota
+from rota.cli.show import ways_of
 from rota.model.claims import ClaimedItem, ClaimRequest
 from rota.model.errors import Refused
 from rota.model.fleet import AgentSpec, Budget, Fleet, Limits
 from rota.model.runs import AgentLimits, RunEnd, RunStatus
 from rota.model.schedules import Schedule, ScheduleType, SkipReason, TriggerKind
-from rota.model.status import Status, Verb
+from rota.model.status import Outcome, Status, Verb
 from rota.model.work import NewItem, WorkItem
 from rota.queue import Ledger
 from rota.queue.moves import Order
@@ -40,6 +46,21 @@ def woken_by(kind: ScheduleType, name: str) -> Schedule:
     return Schedule("", name, kind)
 
 
+def paste(line: str | None) -> None:
+    """As far as the parser: prose beside a command would be arguments that it does not take."""
+    if line is None:
+        return
+    program, *words = shlex.split(line)
+    assert program == "rota"
+    name: str | None = None
+    command: click.Command | None = rota
+    while isinstance(command, click.Group):
+        name, command, words = command.resolve_command(click.Context(command), words)
+    assert command is not None
+    with suppress(click.exceptions.Exit), redirect_stdout(StringIO()):  # the end of a help page
+        command.make_context(name, words)
+
+
 class Shop:
     """A fleet with one server. An agent that is woken is refused as the runner refuses it, claims
     as the runner claims, and fails."""
@@ -48,9 +69,9 @@ class Shop:
         self.fleet = Fleet()
         self.clock = clock
         self.store = store
-        self.ledger = Ledger.on(store, clock, node="here", fleet=lambda: self.fleet)
+        self.ledger = Ledger.on(store, node="here", fleet=lambda: self.fleet)
         self.queue = self.ledger.queue
-        self._admission = Admission(store, clock, lambda: self.fleet.budget)
+        self._admission = Admission(store, lambda: self.fleet.budget)
         self.server = Scheduler(store, node="here", on_trigger=self._run, clock=clock)
 
     async def open(self, *agents: AgentSpec, budget: Budget | None = None) -> None:
@@ -93,9 +114,10 @@ class Shop:
     async def told(self, item: WorkItem) -> str:
         """As a terminal shows it."""
         reasons = (await self.ledger.views.explain(item.id)).reasons
-        return "".join(
-            f"- {one.message}\n" + (f"  {one.fix}\n" if one.fix else "") for one in reasons
-        )
+        for way in (way for one in reasons for way in one.ways):
+            paste(way.command)
+        lines = ((f"- {one.message}", *ways_of(asdict(one))) for one in reasons)
+        return "".join(f"{line}\n" for one in lines for line in one)
 
 
 @pytest.fixture
@@ -123,7 +145,8 @@ async def test_a_paused_agent_is_told_first_and_nobody_is_sent_to_wake_it(shop: 
         - agent 'hourly' is paused
           rota agent resume hourly
         - it is ready; 7 items stand before it in the line of 'hourly'
-          raise its priority (rota edit {item.id} --priority 1), or add agents
+          add agents, or raise its priority:
+            rota edit {item.id} --priority 1
     """)
     assert await shop.told(item) == paused, "before any schedule has noticed"
     shop.clock.advance(3600)
@@ -171,7 +194,8 @@ async def test_only_what_its_agent_takes_stands_before_an_item(shop: Shop) -> No
     assert "- it is ready, and first in the line of 'smith'\n" in await shop.told(first)
     assert text(f"""
         - it is ready; 1 item stands before it in the line of 'smith'
-          raise its priority (rota edit {item.id} --priority 1), or add agents
+          add agents, or raise its priority:
+            rota edit {item.id} --priority 1
     """) in await shop.told(item)
 
 
@@ -190,7 +214,8 @@ async def test_an_agent_without_a_schedule_is_named(shop: Shop) -> None:
     item = await shop.add("ns")
     assert await shop.told(item) == text("""
         - agent 'ns' takes it, and no schedule wakes it
-          give 'ns' a schedule in rota.yaml, or start it: rota worker --agent ns
+          give 'ns' a schedule in rota.yaml, or start it:
+            rota worker --agent ns
         - it is ready, and first in the line of 'ns'
     """)
 
@@ -201,7 +226,8 @@ async def test_what_no_agent_takes_is_told_with_all_that_they_do(shop: Shop) -> 
     item = await shop.add("poem", priority=5)
     assert await shop.told(item) == text(f"""
         - no agent of this fleet takes type 'poem', only br, busy, cook, hooky, ns and 2 more
-          rota edit {item.id} --type TYPE, or add it to work_source.types of an agent
+          add it to work_source.types of an agent, or give the item another type:
+            rota edit {item.id} --type TYPE
     """)
     named = await shop.add("poem", assigned_agent="cook")
     assert "agent 'cook' does not take type 'poem', only cook\n" in await shop.told(named)
@@ -222,7 +248,8 @@ async def test_a_schedule_that_the_clock_does_not_wake_says_what_does(
     assert await shop.told(item) == text(f"""
         - it is ready, and first in the line of 'hooky'
         - schedule hooky/w takes it, and only {what} wakes it, never the clock
-          rota schedule trigger hooky/w, or POST {address}
+          rota schedule trigger hooky/w
+          POST {address}
     """)
 
 
@@ -247,7 +274,8 @@ async def test_a_deferred_item_is_not_helped_by_waking_its_agent(shop: Shop) -> 
     item = await shop.add("poet", available_at=shop.clock.text(60))
     assert await shop.told(item) == text(f"""
         - it is not available before {shop.clock.text(60)}
-          wait, or change available_at: rota edit {item.id} --available-at now
+          wait, or let it be taken now:
+            rota edit {item.id} --available-at now
         - schedule poet/often looks for work next at {shop.clock.text(3600)}
     """)
 
@@ -261,18 +289,19 @@ async def test_an_item_that_waits_for_another_is_not_helped_by_waking_its_agent(
     item = await shop.add("poet", blocked_by=(first.id,))
     assert await shop.told(item) == text(f"""
         - it waits for {first.id} (queued): A poem about spring
-          see what keeps that one: rota explain {first.id}
+          see what keeps that one:
+            rota explain {first.id}
         - schedule poet/often looks for work next at {shop.clock.text(3600)}
     """)
     (taken,) = (await shop.queue.claim(ClaimRequest("poet"))).items
     told = await shop.told(item)
-    assert f"wait for it; who works on it: rota explain {first.id}" in told
+    assert f"  wait for it; who works on it:\n    rota explain {first.id}\n" in told
     assert "rota done" not in told, "it would be refused: only its holder may complete it"
     given = Order(
         Verb.HAND_OVER, first.id, "poet", token=taken.claim.token, artifact_url="https://x.test/1"
     )
     await shop.queue.apply(given)
-    assert f"rota done {first.id} accepts it" in await shop.told(item)
+    assert f"  accept it:\n    rota done {first.id}\n" in await shop.told(item)
 
 
 async def test_a_used_budget_is_told_from_what_was_spent_and_not_from_the_last_look(
@@ -314,7 +343,8 @@ async def test_an_open_breaker_sends_nobody_to_wake_its_agent(shop: Shop) -> Non
     item = await shop.add("unlucky")
     assert await shop.told(item) == text(f"""
         - the breaker of 'unlucky' is open until {shop.clock.text(60)}: it exited with 1: boom
-          mend it, then rota agent resume unlucky
+          mend what it fails at, then let it go on:
+            rota agent resume unlucky
         - it is ready, and first in the line of 'unlucky'
     """)
 
@@ -351,8 +381,10 @@ async def test_a_slot_that_nobody_is_seen_to_use_is_told(shop: Shop) -> None:
     item = await shop.add("poet")
     assert await shop.told(item) == text("""
         - agent 'poet' has 1 of 1 items in progress
-          wait (rota list --status in_progress --agent poet), or \
-rota agent set poet --max-concurrent 2
+          wait; what it works on:
+            rota list --status in_progress --agent poet
+          let it do more at once:
+            rota agent set poet --max-concurrent 2
         - it is ready, and first in the line of 'poet'
     """)
 
@@ -369,7 +401,8 @@ async def test_a_named_agent_that_has_run_is_not_said_never_to_have_asked(shop: 
     assert len(await shop.ledger.runs.find()) == 2
     assert await shop.told(item) == text(f"""
         - only 'unlucky' may take it
-          wait, or name nobody: rota edit {item.id} --agent none
+          wait, or name nobody:
+            rota edit {item.id} --agent none
         - schedule unlucky/often is due since {shop.clock.text()}
           rota schedule trigger unlucky/often
     """)
@@ -381,7 +414,8 @@ async def test_an_agent_that_asks_by_itself_takes_what_is_in_its_name_when_it_as
     item = await shop.add("chore", assigned_agent="ada")
     assert await shop.told(item) == text(f"""
         - only 'ada' may take it, and does so when it asks for work
-          start that agent, or name nobody: rota edit {item.id} --agent none
+          start that agent, or name nobody:
+            rota edit {item.id} --agent none
     """)
 
 
@@ -398,9 +432,11 @@ async def test_that_no_server_runs_comes_first(shop: Shop) -> None:
     shop.clock.advance(20)
     assert await shop.told(item) == text(f"""
         - no server has looked for work since {seen}; schedule poet/often is due at {due}
-          start `rota up`
+          start a server:
+            rota up
         - it is ready; 1 item stands before it in the line of 'poet'
-          raise its priority (rota edit {item.id} --priority 1), or add agents
+          add agents, or raise its priority:
+            rota edit {item.id} --priority 1
     """)
     await shop.queue.hold(item.id, "wait")
     assert (await shop.told(item)).startswith("- no server has looked for work since")
@@ -414,7 +450,8 @@ async def test_the_answer_to_a_run_of_the_fleet_is_to_give_the_item_back(shop: S
     item = await shop.blocked("poet")
     assert await shop.told(item) == text(f"""
         - it is blocked: Whose love is it about?
-          rota release {item.id} --notes "YOUR ANSWER": the next agent reads it
+          answer it; the next agent reads that:
+            rota release {item.id} --notes "YOUR ANSWER"
     """)
 
 
@@ -433,7 +470,10 @@ async def test_an_item_of_a_program_that_asks_by_itself_may_be_resumed(shop: Sho
     )
     assert await shop.told(item) == text(f"""
         - it is blocked: Which of the two?
-          rota resume {item.id}, or rota release {item.id} for somebody else
+          go on with it:
+            rota resume {item.id}
+          give it to somebody else:
+            rota release {item.id}
     """)
     resumed = await shop.queue.apply(Order(Verb.RESUME, item.id, "ada"))
     assert resumed.item.status is Status.IN_PROGRESS
@@ -475,11 +515,89 @@ async def test_what_is_resumed_by_force_is_not_said_to_be_worked_on(shop: Shop) 
     assert await shop.told(item) == text(f"""
         - it was started for 'poet' at {since}, without a lease and without a run, and nothing was \
 heard of it since; it is blocked if that stays so until {shop.clock.text(1800)}
-          rota release {item.id}; or a sign that you are at it: rota note {item.id} TEXT
+          give it to somebody else:
+            rota release {item.id}
+          if you are at it, say so:
+            rota note {item.id} TEXT
     """)
     shop.clock.advance(60)
     await shop.queue.note(item.id, "two lines are written", actor="ana")
     assert await shop.told(item) == text(f"""
         - 'poet' has it since {since}, without a lease; it was last updated at {shop.clock.text()}
-          rota release {item.id} takes it away
+          take it away:
+            rota release {item.id}
+    """)
+
+
+# what waits for a person
+
+
+async def in_review(shop: Shop, address: str) -> WorkItem:
+    item = await shop.add("chore")
+    (got,) = (await shop.queue.claim(ClaimRequest("ada"))).items
+    token = got.claim.token
+    order = Order(Verb.HAND_OVER, item.id, "ada", token=token, artifact_url=address)
+    return (await shop.queue.apply(order)).item
+
+
+async def test_nobody_is_sent_to_decide_a_review_where_nobody_would_see_it(shop: Shop) -> None:
+    address = "https://github.com/octocat/hello/pull/3"
+    item = await in_review(shop, address)
+    nobody = "nobody watches this address, because no source of rota.yaml has this repository"
+    assert await shop.told(item) == text(f"""
+        - it waits for the review of {address}: {nobody}
+          accept it:
+            rota done {item.id}
+          have it done again:
+            rota reopen {item.id}
+    """)
+    await shop.ledger.outside.note_state("github:octocat/hello", polled_at=shop.clock.text())
+    assert await shop.told(item) == text(f"""
+        - it waits for the review of {address}: github:octocat/hello has not looked at it yet
+          merge it or close it there
+          accept it:
+            rota done {item.id}
+          have it done again:
+            rota reopen {item.id}
+    """)
+
+
+async def test_a_blocker_that_has_failed_is_tried_again_or_taken_off(shop: Shop) -> None:
+    first = await shop.add("chore")
+    item = await shop.add("poem", blocked_by=(first.id,))
+    (got,) = (await shop.queue.claim(ClaimRequest("ada"))).items
+    failed = Order(
+        Verb.FAIL, first.id, "ada", token=got.claim.token, outcome=Outcome.FAILED, notes="no"
+    )
+    await shop.queue.apply(failed)
+    assert await shop.told(first) == text(f"""
+        - it failed at {shop.clock.text()}: no
+          rota retry {first.id}
+    """)
+    waits = text(f"""
+        - it waits for {first.id}, which is failed; only a completed blocker sets it free
+          have that one tried again:
+            rota retry {first.id}
+          take the link off:
+            rota edit {item.id} --blocked-by none
+    """)
+    assert (await shop.told(item)).startswith(waits)
+
+
+async def test_a_lease_is_taken_away_while_it_runs_and_swept_once_it_has_lapsed(
+    shop: Shop,
+) -> None:
+    item = await shop.add("chore")
+    await shop.queue.claim(ClaimRequest("ada", lease_seconds=60))
+    until = shop.clock.text(60)
+    assert await shop.told(item) == text(f"""
+        - 'ada' works on it; its lease runs until {until}
+          take it away:
+            rota release {item.id} --force
+    """)
+    shop.clock.advance(61)
+    assert await shop.told(item) == text(f"""
+        - 'ada' held it and let the lease lapse at {until}
+          a running server brings it back within a second; without one:
+            rota stale
     """)

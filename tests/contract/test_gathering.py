@@ -131,6 +131,26 @@ async def test_everybody_who_waits_is_answered_when_the_store_is_closed(
     assert {type(one) for one in answers} == {StorageUnavailable}
 
 
+async def test_who_waits_behind_calls_that_fail_one_by_one_is_answered_too(
+    queue: WorkQueue, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are sent one by one because one may be at fault, and meanwhile the store is closed."""
+    under_way: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    monkeypatch.setattr(store, "width", 1, raising=False)
+    with monkeypatch.context() as first:
+        first.setattr(store, "transact", lambda body: under_way)
+        calls = [asyncio.ensure_future(queue.submit(NewItem("chore", "x"))) for _ in range(2)]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    calls.append(asyncio.ensure_future(queue.submit(NewItem("chore", "waits"))))
+    await asyncio.sleep(0)
+    await store.close()
+    under_way.set_exception(StorageBusy("two were in each other's way"))
+    async with asyncio.timeout(30):
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(one) for one in answers] == [StorageUnavailable] * 3
+
+
 async def test_one_that_was_in_others_way_fails_alone(
     queue: WorkQueue, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

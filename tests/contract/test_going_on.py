@@ -209,10 +209,16 @@ async def test_the_next_lease_begins_when_it_is_taken_though_the_completion_had_
 
 
 async def test_nothing_is_taken_earlier_than_it_was_left(
-    queue: WorkQueue, store: Store, views: Views, clock: ManualClock
+    queue: WorkQueue,
+    store: Store,
+    views: Views,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """By somebody whose clock is ahead, or who left it while we were on our way."""
-    ahead = Ledger.on(store, ManualClock(clock.now() + timedelta(seconds=5))).queue
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "clock", ManualClock(clock.now() + timedelta(seconds=5)))
+        ahead = Ledger.on(store).queue
     (item,) = await submit(ahead, 1)
     got = await claim(queue)
     assert got.item == await views.item(item.id)
@@ -241,9 +247,9 @@ async def test_lanes_that_go_on_take_every_item_once(queue: WorkQueue, store: St
 
 
 async def test_who_is_gone_before_the_answer_has_completed_and_keeps_nothing(
-    one_lane: Store, store: Store, clock: ManualClock
+    one_lane: Store, store: Store
 ) -> None:
-    ledger = Ledger.on(one_lane, clock)
+    ledger = Ledger.on(one_lane)
     first, second = await submit(ledger.queue, 2)
     got = await claim(ledger.queue)
     gate = threading.Event()
@@ -387,10 +393,8 @@ async def test_a_wrong_next_refuses_its_own_entry_alone(
     assert (await views.item(one.item.id)).status is Status.IN_PROGRESS
 
 
-async def test_what_a_batch_took_for_somebody_who_is_gone_is_given_back(
-    one_lane: Store, clock: ManualClock
-) -> None:
-    ledger = Ledger.on(one_lane, clock)
+async def test_what_a_batch_took_for_somebody_who_is_gone_is_given_back(one_lane: Store) -> None:
+    ledger = Ledger.on(one_lane)
     got, left = await hold_some(ledger.queue, 2, 2)
     gate = threading.Event()
     held_up = one_lane.transact(lambda tx: gate.wait(PATIENCE))

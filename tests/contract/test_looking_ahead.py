@@ -214,7 +214,6 @@ async def test_what_a_claim_has_locked_and_left_is_announced_to_who_passed_over_
     store: Store,
     queue: WorkQueue,
     another_store: Callable[[], Awaitable[Store]],
-    clock: ManualClock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of several types the best of each is looked at, and one is taken."""
@@ -239,7 +238,7 @@ async def test_what_a_claim_has_locked_and_left_is_announced_to_who_passed_over_
     ours = store.transact(body)
     assert await asyncio.to_thread(locked.wait, PATIENCE)
     wanted = ClaimRequest("eve", wait_seconds=2 * PATIENCE)
-    theirs = asyncio.create_task(Ledger.on(other, clock).queue.claim(wanted))
+    theirs = asyncio.create_task(Ledger.on(other).queue.claim(wanted))
     await asyncio.wait_for(waits.wait(), PATIENCE)  # it has looked, and both were locked
     go.set()
     assert await ours == [first]

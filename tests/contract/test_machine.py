@@ -307,7 +307,7 @@ class Machine(RuleBasedStateMachine):
 
     async def _open(self, store: SqliteStore | PostgresStore) -> Side:
         await store.open()
-        side = Side(store, Ledger.on(store, self.clock))
+        side = Side(store, Ledger.on(store))
         for agent, slots in SLOTS.items():
             await side.ledger.queue.set_agent(agent, max_concurrent=slots)
         return side

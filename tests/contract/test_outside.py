@@ -22,6 +22,7 @@ from rota.model.status import Status, Verb
 from rota.model.work import NewItem, WorkItem
 from rota.queue import Ledger, WorkQueue
 from rota.queue.outside import OutsideWork
+from rota.queue.reasons import Way
 from rota.queue.sweeper import Swept
 from rota.queue.views import Query, Views
 from rota.storage.port import Store, Topic
@@ -357,9 +358,9 @@ async def test_a_lease_and_a_signature_are_checked_first(outside: OutsideWork) -
 
 @pytest.mark.parametrize("waits", [False, True], ids=["new", "waiting"])
 async def test_of_many_who_take_one_issue_one_gets_it(
-    store: Store, another_store: OpenStore, clock: ManualClock, waits: bool
+    store: Store, another_store: OpenStore, waits: bool
 ) -> None:
-    sides = [OutsideWork(store, clock), OutsideWork(await another_store(), clock)]
+    sides = [OutsideWork(store), OutsideWork(await another_store())]
     for ref in ("1", "2", "3"):
         if waits:
             await mirrored(sides[0], ref)
@@ -463,9 +464,9 @@ async def test_a_failed_item_comes_back_only_where_no_other_stands_for_it(
 
 
 async def test_of_a_retry_and_a_new_item_at_once_one_is_live(
-    store: Store, another_store: OpenStore, clock: ManualClock
+    store: Store, another_store: OpenStore
 ) -> None:
-    here, there = Ledger.on(store, clock), Ledger.on(await another_store(), clock)
+    here, there = Ledger.on(store), Ledger.on(await another_store())
     for number in range(1, 9):
         got = await take(here.outside, str(number), f"agent-{number}", number)
         await here.queue.apply(order(Verb.FAIL, got.item.id, token=got.claim.token))
@@ -669,10 +670,8 @@ async def test_an_end_is_not_recorded_on_another_s_claim(
     assert await outside.standing(REPO, "42") == second.item
 
 
-async def test_one_database_is_one_fleet(
-    store: Store, another_store: OpenStore, clock: ManualClock
-) -> None:
-    sides = [OutsideWork(store, clock), OutsideWork(await another_store(), clock)]
+async def test_one_database_is_one_fleet(store: Store, another_store: OpenStore) -> None:
+    sides = [OutsideWork(store), OutsideWork(await another_store())]
     names = await asyncio.gather(*(sides[n % 2].fleet() for n in range(6)))
     assert len(set(names)) == 1
     assert names[0]
@@ -796,9 +795,9 @@ async def test_two_sources_do_not_mix(outside: OutsideWork) -> None:
 
 
 async def test_two_who_mirror_at_once_make_one_item_each(
-    store: Store, another_store: OpenStore, clock: ManualClock
+    store: Store, another_store: OpenStore
 ) -> None:
-    sides = [OutsideWork(store, clock), OutsideWork(await another_store(), clock)]
+    sides = [OutsideWork(store), OutsideWork(await another_store())]
     shown = [Mirrored(issue(str(n)), "wait") for n in range(40)]
     reports = await asyncio.gather(*(sides[n % 2].mirror(shown) for n in range(4)))
     assert sum(report.added for report in reports) == 40
@@ -899,9 +898,9 @@ async def test_states_are_noted_part_by_part(outside: OutsideWork, clock: Manual
 
 
 async def test_requests_of_many_processes_are_all_counted(
-    store: Store, another_store: OpenStore, clock: ManualClock
+    store: Store, another_store: OpenStore
 ) -> None:
-    sides = [OutsideWork(store, clock), OutsideWork(await another_store(), clock)]
+    sides = [OutsideWork(store), OutsideWork(await another_store())]
     await asyncio.gather(*(sides[n % 2].note_state(REPO, requests=1) for n in range(20)))
     assert [state.requests for state in await sides[0].states()] == [20]
 
@@ -950,5 +949,5 @@ async def test_what_is_blocked_is_not_told_to_be_resumed(
 ) -> None:
     item = await mirrored(outside)
     await blocked(ledger, item)
-    fix = (await views.explain(item.id)).reasons[0].fix
-    assert fix == f"rota release {item.id} for somebody else"
+    ways = (await views.explain(item.id)).reasons[0].ways
+    assert ways == (Way("give it to somebody else", f"rota release {item.id}"),)

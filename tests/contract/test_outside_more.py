@@ -200,9 +200,9 @@ async def test_who_gives_back_what_nobody_took_changes_nothing(
 
 
 async def test_of_many_who_give_back_one_claim_one_does(
-    store: Store, another_store: OpenStore, clock: ManualClock
+    store: Store, another_store: OpenStore
 ) -> None:
-    sides = [OutsideWork(store, clock), OutsideWork(await another_store(), clock)]
+    sides = [OutsideWork(store), OutsideWork(await another_store())]
     await take(sides[0])
     name = firing().firing_id
     await asyncio.gather(*(sides[n % 2].give_back(name, f"reason-{n}") for n in range(6)))
@@ -366,7 +366,7 @@ async def test_a_late_word_does_not_end_the_claim_of_who_takes_it_at_that_moment
     store: Store, another_store: OpenStore, clock: ManualClock, word: str
 ) -> None:
     """Twenty times, for on PostgreSQL it is a matter of luck who is first."""
-    sides = [OutsideWork(store, clock), OutsideWork(await another_store(), clock)]
+    sides = [OutsideWork(store), OutsideWork(await another_store())]
     names = [firing(n).firing_id for n in range(20)]
     for n in range(20):
         await sides[0].take(issue(str(n)), f"first-{n}", LEASE, firing(n))
@@ -422,9 +422,9 @@ async def test_what_came_after_the_listing_has_not_left(outside: OutsideWork) ->
 
 
 async def test_a_fleet_keeps_its_name_for_ever(
-    outside: OutsideWork, another_store: OpenStore, clock: ManualClock
+    outside: OutsideWork, another_store: OpenStore
 ) -> None:
     name = await outside.fleet()
     assert name == await outside.fleet()
-    assert name == await OutsideWork(await another_store(), clock).fleet()
+    assert name == await OutsideWork(await another_store()).fleet()
     assert not set(name) & set(' \t\n>"'), "it stands in a claim's marker"

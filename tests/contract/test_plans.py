@@ -168,7 +168,7 @@ LISTS: dict[str, tuple[Callable[[str], list[Statement]], str]] = {
     ),
     "all items of a source": (named("live_references", source=REPO), "by_source|source_ref"),
     "a claim of a follow-up": (
-        named("lease_follow_up", agent="ada", token="t", now=NOW, until=NOW, named=""),
+        named("lease_follow_up", agent="ada", token="t", now=NOW, until=NOW),
         "work_item_tasks_open",
     ),
     "an item's follow-ups": (

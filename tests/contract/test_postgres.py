@@ -1,9 +1,10 @@
 """What only PostgreSQL can do to us: numbers out of order, races, deadlocks, lost connections."""
 
 import asyncio
+import os
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,13 +30,16 @@ from rota.model.sources import Firing, Mirrored, Mirroring
 from rota.model.status import Status, Verb
 from rota.model.work import NewItem, WorkItem
 from rota.queue import Ledger, WorkQueue, collecting, editing, moves
+from rota.queue.moves import Order
 from rota.queue.outside import OutsideWork
 from rota.queue.views import Views
 from rota.storage import herald, postgres, postgres_connection
 from rota.storage.dialogue import Connection, Dialogue
+from rota.storage.herald import Herald
 from rota.storage.port import RunAgain, Store, Take, Topic, Transaction
-from rota.storage.postgres import TRIES, PostgresStore
+from rota.storage.postgres import TRIES, UPGRADE_LOCK, PostgresStore
 from rota.storage.postgres_connection import connect
+from rota.storage.postgres_transaction import PostgresTransaction
 from rota.storage.select import candidates
 from rota.testing.audit import faults, read_ledger
 from rota.testing.clock import ManualClock
@@ -79,6 +83,19 @@ class OpenTransaction:
     def lock(self, table: str) -> None:
         """All that is in it, so that others come to stand before it."""
         self._connection.execute(f"SELECT 1 FROM {table} FOR UPDATE".encode())
+
+    def lock_out(self, table: str) -> None:
+        """Readers too, as ALTER TABLE does."""
+        self._connection.execute(f"LOCK TABLE {table}".encode())
+
+    def lock_against_writers(self, table: str) -> None:
+        """As CREATE INDEX does."""
+        self._connection.execute(f"LOCK TABLE {table} IN SHARE MODE".encode())
+
+    UPGRADES = f"SELECT pg_advisory_xact_lock({UPGRADE_LOCK})"
+
+    def lock_upgrades(self) -> None:
+        self._connection.execute(self.UPGRADES.encode())
 
     def commit(self) -> None:
         self._connection.execute("COMMIT")
@@ -246,26 +263,51 @@ async def until_somebody_waits_for_a_lock(sql: Sql, how_many: int = 1) -> None:
     await until(lambda: len(sql(waiting)) >= how_many)
 
 
-@pytest.mark.parametrize("count", [1, 2])
-async def test_a_claim_by_label_leaves_what_was_taken_since_it_began_to_look(
-    database: str, queue: WorkQueue, sql: Sql, count: int
-) -> None:
-    """It still sees the label in line, because it sees the tables as they were at its start."""
-    labels = ("red", "blue")[:count]
-    item = await queue.submit(NewItem("chore", "x", labels=labels))
-    (text,) = candidates("postgres", named=False, types=0, labels=count, project=False)
-    # The last label is known only once a lock is free, long after the statement has begun.
-    waits = f"(SELECT %(label_{count - 1})s::text FROM (SELECT pg_advisory_lock(1)) AS lock)"
-    spelt = to_psycopg(text).replace(f"%(label_{count - 1})s", waits)
-    values = {"want": 1} | {f"label_{n}": label for n, label in enumerate(labels)}
+@asynccontextmanager
+async def looking_by_label(
+    database: str, sql: Sql, labels: Sequence[str], *, named: bool = False
+) -> AsyncIterator[list[Any]]:
+    """A claim that has begun to look, and learns the last of its labels at the end of the block.
+    What it finds is then in the list."""
+    (text,) = candidates("postgres", named=named, types=0, labels=len(labels), project=False)
+    last = f"%(label_{len(labels) - 1})s"
+    spelt = to_psycopg(text)
+    waits = f"(SELECT {last}::text FROM (SELECT pg_advisory_lock(1)) AS lock)"
+    values = {"want": 1, "agent": "ada"} | {f"label_{n}": one for n, one in enumerate(labels)}
+    found: list[Any] = []
     sql("SELECT pg_advisory_lock(1)")
     with psycopg.connect(database, autocommit=True) as other:
-        looking = asyncio.to_thread(lambda: other.execute(spelt.encode(), values).fetchall())
-        found = asyncio.ensure_future(looking)
+        statement = spelt.replace(last, waits, 1).encode()
+        looking = asyncio.to_thread(lambda: other.execute(statement, values).fetchall())
+        task = asyncio.ensure_future(looking)
         await until_somebody_waits_for_a_lock(sql)
-        (taken,) = (await queue.claim(ClaimRequest("ada", labels=labels))).items
+        yield found
         sql("SELECT pg_advisory_unlock(1)")
-        assert (taken.item.id, await found) == (item.id, [])
+        found += await task
+
+
+@pytest.mark.parametrize("labels", [("red",), ("red", "blue")])
+async def test_a_claim_by_label_leaves_what_was_taken_since_it_began_to_look(
+    database: str, queue: WorkQueue, sql: Sql, labels: tuple[str, ...]
+) -> None:
+    """It still sees the label in line, because it sees the tables as they were at its start."""
+    item = await queue.submit(NewItem("chore", "x", labels=labels))
+    async with looking_by_label(database, sql, labels) as found:
+        (taken,) = (await queue.claim(ClaimRequest("ada", labels=labels))).items
+    assert (taken.item.id, found) == (item.id, [])
+
+
+@pytest.mark.parametrize("labels", [("red",), ("red", "blue")])
+@pytest.mark.parametrize("named", [False, True], ids=["of anybody", "of its agent"])
+async def test_a_claim_by_label_leaves_what_has_lost_the_label_since_it_began_to_look(
+    database: str, queue: WorkQueue, sql: Sql, labels: tuple[str, ...], named: bool
+) -> None:
+    whose = "ada" if named else None
+    item = await queue.submit(NewItem("chore", "x", labels=labels, assigned_agent=whose))
+    async with looking_by_label(database, sql, labels, named=named) as found:
+        edit = Order(Verb.START, item.id, "me")
+        await queue.change(edit, None, {"labels": labels[:-1]})
+    assert found == []
 
 
 def complete(item: WorkItem) -> Callable[[Transaction], Any]:
@@ -312,9 +354,9 @@ async def test_a_blocker_that_completes_just_before_the_link_does_not_block(
 
 
 async def test_links_and_completions_at_once_leave_nobody_waiting(
-    store: Store, another_store: OpenStore, clock: ManualClock
+    store: Store, another_store: OpenStore
 ) -> None:
-    queues = [WorkQueue(store, clock), WorkQueue(await another_store(), clock)]
+    queues = [WorkQueue(store), WorkQueue(await another_store())]
     for turn in range(15):
         blockers = [await bring_to(queues[0], Status.IN_PROGRESS, f"a{n}") for n in range(3)]
         first = await bring_to(queues[0], Status.QUEUED)
@@ -530,9 +572,9 @@ def collected(reached: threading.Event, let_go: threading.Event) -> Any:
 
 
 async def test_what_is_being_taken_is_not_cancelled_though_its_source_has_it_no_longer(
-    store: Store, clock: ManualClock, sql: Sql
+    store: Store, sql: Sql
 ) -> None:
-    outside = OutsideWork(store, clock)
+    outside = OutsideWork(store)
     await outside.mirror([Mirrored(NewItem("issue", "x", source="s:r", source_ref="42"))])
     with gate() as (reached, let_go):
         taking = store.transact(collected(reached, let_go))
@@ -548,9 +590,9 @@ async def test_what_is_being_taken_is_not_cancelled_though_its_source_has_it_no_
 
 
 async def test_what_is_being_taken_is_edited_by_its_mirror_afterwards(
-    store: Store, clock: ManualClock, sql: Sql
+    store: Store, sql: Sql
 ) -> None:
-    outside = OutsideWork(store, clock)
+    outside = OutsideWork(store)
     await outside.mirror([Mirrored(NewItem("issue", "x", source="s:r", source_ref="42"))])
     changed = Mirrored(NewItem("issue", "new", source="s:r", source_ref="42"), "wait")
     with gate() as (reached, let_go):
@@ -782,7 +824,7 @@ async def test_a_commit_without_an_answer_is_unknown_and_not_repeated(
 
 
 async def test_requests_that_are_refused_keep_their_connections(store: Store, sql: Sql) -> None:
-    queue = WorkQueue(store, ManualClock())
+    queue = WorkQueue(store)
     for _ in range(30):
         with pytest.raises(NotFound):
             await queue.apply(order(Verb.CANCEL, "ghost"))
@@ -793,6 +835,30 @@ async def test_requests_that_are_refused_keep_their_connections(store: Store, sq
         " WHERE datname = current_database() AND application_name = 'rota'"
     )
     assert 1 <= count <= 4
+
+
+async def test_who_waited_for_a_lock_sees_what_came_before_it_whatever_the_databases_default(
+    database: str,
+) -> None:
+    """Under another isolation, two links could close a circle that each alone does not."""
+    with psycopg.connect(database, autocommit=True) as connection:
+        name = connection.info.dbname
+        connection.execute(
+            psycopg.sql.SQL(
+                "ALTER DATABASE {} SET default_transaction_isolation = 'serializable'"
+            ).format(psycopg.sql.Identifier(name))
+        )
+    asked = "SHOW transaction_isolation"
+    async with opened(database) as store:
+        assert await store.transact(lambda tx: shown(tx, asked)) == "read committed"
+    with connect(database, "rota") as ours, ours.transaction():
+        assert ours.execute(asked).fetchone() == ("read committed",)
+
+
+def shown(tx: Transaction, statement: str) -> str:
+    assert isinstance(tx, PostgresTransaction)
+    ((value,),) = tx._text(statement, {})
+    return str(value)
 
 
 # wake-ups
@@ -812,26 +878,88 @@ WAKE = (
 )
 
 
-async def listening(sql: Sql) -> None:
-    """Each store listens on one connection and speaks on another."""
-    await until(lambda: len(sql(f"{WAKE} AND query LIKE 'LISTEN%'")) == 2)
+async def listening(sql: Sql, stores: int = 2) -> set[int]:
+    """Each store listens and speaks on one connection; what it said last tells that it listens."""
+    said = f"{WAKE} AND (query LIKE 'LISTEN%' OR query LIKE 'NOTIFY%')"
+    await until(lambda: len(sql(said)) == stores)
+    return {pid for (pid,) in sql(said)}
 
 
-@pytest.mark.parametrize("query", ["LISTEN%", "%pg_notify%"], ids=["listens", "speaks"])
-async def test_a_wake_up_survives_the_loss_of_a_connection_that(
-    store: Store, another_store: OpenStore, sql: Sql, query: str
+async def test_a_wake_up_survives_the_loss_of_both_connections(
+    store: Store, another_store: OpenStore, sql: Sql
 ) -> None:
     """What was missed meanwhile is looked for; what was to be said is said again."""
     other = await another_store()
-    await listening(sql)
+    before = await listening(sql)
     await woken(by=store, waiting=other)
-    gone = sql(f"{WAKE} AND query LIKE :query", query=query)
-    assert gone
-    for (pid,) in gone:
+    for pid in before:
         cut(sql, pid)
     await woken(by=store, waiting=other)
-    await listening(sql)
+    assert not await listening(sql) & before
     await woken(by=other, waiting=store)
+
+
+async def test_what_could_not_be_said_is_said_on_the_next_connection(
+    database: str, sql: Sql
+) -> None:
+    """The connection is cut while nobody looks at it, so that speaking fails."""
+    listens, gate = threading.Event(), threading.Event()
+
+    def heard(topics: set[Topic]) -> None:
+        if topics == {Topic.READY}:
+            listens.set()
+            gate.wait(PATIENCE)
+
+    others = await listening(sql, 1)
+    speaker = Herald(database, heard)
+    speaker.start()
+    try:
+        with psycopg.connect(database, autocommit=True) as listener:
+            listener.execute("LISTEN rota")
+            (pid,) = await listening(sql) - others
+            sql("SELECT pg_notify('rota', 'somebody ready')")
+            assert await asyncio.to_thread(listens.wait, PATIENCE)
+            cut(sql, pid)
+            speaker.tell({Topic.EVENTS})
+            gate.set()
+            assert any(Topic.EVENTS in one.payload for one in listener.notifies(timeout=PATIENCE))
+    finally:
+        speaker.stop(time.monotonic() + PATIENCE)
+
+
+async def test_the_last_commits_of_a_store_are_told_before_it_is_closed(database: str) -> None:
+    """Whether it listens already or not, and right after another was told."""
+    with psycopg.connect(database, autocommit=True) as listener:
+        listener.execute("LISTEN rota")
+        for _ in range(5):
+            async with opened(database) as brief:
+                for topic in (Topic.READY, Topic.EVENTS):
+                    await brief.transact(lambda tx, topic=topic: tx.wake(topic))
+            topics: set[str] = set()
+            for notice in listener.notifies(timeout=PATIENCE):
+                topics |= set(notice.payload.split()[1:])
+                if {Topic.READY, Topic.EVENTS} <= topics:
+                    break
+            assert {Topic.READY, Topic.EVENTS} <= topics
+
+
+async def test_a_commit_that_comes_after_the_end_rings_nobody(database: str) -> None:
+    """Its descriptors may belong to others by then."""
+    speaker = Herald(database, lambda _: None)
+    speaker.start()
+    await until(lambda: speaker._rests)
+    speaker.stop(time.monotonic() + PATIENCE)
+    (reader, writer), more = os.pipe(), os.pipe()  # where the bell was
+    try:
+        os.set_blocking(reader, False)
+        os.set_blocking(more[0], False)
+        speaker.tell({Topic.READY})
+        for descriptor in (reader, more[0]):
+            with pytest.raises(BlockingIOError):
+                os.read(descriptor, 1)
+    finally:
+        for descriptor in (reader, writer, *more):
+            os.close(descriptor)
 
 
 @pytest.mark.parametrize("payload", ["", "   ", "who ready nonsense"])
@@ -868,8 +996,8 @@ async def test_commits_that_follow_each_other_shortly_are_told_together(
 
 
 @asynccontextmanager
-async def opened(url: str) -> AsyncIterator[PostgresStore]:
-    store = PostgresStore(url, lanes=1)
+async def opened(url: str, lanes: int = 1) -> AsyncIterator[PostgresStore]:
+    store = PostgresStore(url, lanes=lanes)
     await store.open()
     try:
         yield store
@@ -888,7 +1016,7 @@ def test_a_connection_that_cannot_be_set_up_is_not_left_open(
 
     connecting = Connection.connect
     monkeypatch.setattr(Connection, "connect", staticmethod(noted))
-    monkeypatch.setattr(postgres_connection, "_FOR_PLANS", "SET nothing_of_that_name = off")
+    monkeypatch.setattr(postgres_connection, "_SETTINGS", "SET nothing_of_that_name = off")
     with pytest.raises(psycopg.Error):
         connect(empty_postgres, "rota")
     assert [one.closed for one in made] == [True]
@@ -973,6 +1101,23 @@ async def test_a_statement_that_the_server_has_ended_is_told_as_that(database: s
         with pytest.raises(StorageBusy, match=r"has ended the statement \(canceling statement due"):
             await store.transact(body)
         assert await store.read(lambda tx: tx.list_projects(None, 1)) == []
+
+
+async def test_a_table_that_another_session_has_locked_is_told_and_nothing_waits_for_ever(
+    database: str, store: Store, begin: Callable[[], OpenTransaction]
+) -> None:
+    def body(tx: Transaction) -> Any:
+        return tx._text("SELECT current_setting('lock_timeout')", {})  # type: ignore[attr-defined]
+
+    assert await store.transact(body) == [("10s",)]
+    mark = "&" if "?" in database else "?"
+    async with opened(f"{database}{mark}options=-c%20lock_timeout%3D50") as hasty:
+        other = begin()
+        other.lock_out("projects")
+        with pytest.raises(StorageBusy, match="another session has held a lock for too long"):
+            await hasty.read(lambda tx: tx.list_projects(None, 1))
+        other.commit()
+        assert await hasty.read(lambda tx: tx.list_projects(None, 1)) == []
 
 
 async def test_a_database_that_is_not_there(database: str) -> None:

@@ -1,5 +1,6 @@
 """What was in the hands of a server that died comes back, also when whoever brings it back dies."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,12 +42,11 @@ class Scene:
         return claimed, run
 
     def book(self, node: str) -> RunBook:
-        return RunBook(self.store, node=node, logs=self.logs, clock=self.clock)
+        return RunBook(self.store, node=node, logs=self.logs)
 
     async def heir(self, node: str = "heir") -> Recovery:
         await Presence(self.store, node, HERE).enter(self.clock.now())
-        ledger = self.ledger
-        return Recovery(ledger.queue, ledger.views, self.book(node), HERE, self.clock)
+        return Recovery(replace(self.ledger, runs=self.book(node)), HERE)
 
 
 @pytest.fixture

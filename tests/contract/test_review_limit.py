@@ -148,9 +148,9 @@ async def test_a_limit_that_cannot_be_right_is_refused(queue: WorkQueue, limit: 
 
 
 async def test_claims_and_hand_overs_at_once_do_not_pass_the_limit(
-    store: Store, another_store: OpenStore, clock: ManualClock
+    store: Store, another_store: OpenStore
 ) -> None:
-    queues = [WorkQueue(one, clock) for one in (store, await another_store())]
+    queues = [WorkQueue(one) for one in (store, await another_store())]
     await queues[0].set_agent("ada", max_concurrent=9, max_in_review=4)
     await fill(queues[0], 60)
     under_way: list[ClaimedItem] = []
@@ -174,10 +174,10 @@ async def clear(queue: WorkQueue, store: Store) -> None:
 
 @pytest.mark.parametrize("database", ["postgres"], indirect=True)
 async def test_an_item_that_is_handed_over_between_two_claims_is_not_overlooked(
-    store: Store, another_store: OpenStore, queue: WorkQueue, sql: Sql, clock: ManualClock
+    store: Store, another_store: OpenStore, queue: WorkQueue, sql: Sql
 ) -> None:
     """The one claim has counted it as under way, in its slot; for the other, that slot is free."""
-    other = WorkQueue(await another_store(), clock)
+    other = WorkQueue(await another_store())
     await queue.set_agent("ada", max_concurrent=5, max_in_review=2)
     await fill(queue, 3)
     (first,) = await claimed(queue)

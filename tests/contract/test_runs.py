@@ -62,7 +62,7 @@ async def test_a_silent_node_of_another_place_keeps_what_its_claim_keeps(
     (claimed,) = (await ledger.queue.claim(ClaimRequest("ada"))).items
     node = Node("old", place, 1, clock.text(), clock.text())
     await store.transact(lambda tx: tx.put_node(node))
-    there = Ledger.on(store, clock, node="old").runs
+    there = Ledger.on(store, node="old").runs
     run = await there.begin("ada", TriggerKind.MANUAL, item=claimed.item)
     clock.advance(120)
     await store.transact(lambda tx: tx.end_node("old", clock.text()))
@@ -117,9 +117,9 @@ async def test_a_run_that_has_ended_does_not_end_again(
 
 
 async def test_an_end_that_was_asked_for_elsewhere_is_found(
-    another_store: Callable[[], Awaitable[Store]], ledger: Ledger, clock: ManualClock
+    another_store: Callable[[], Awaitable[Store]], ledger: Ledger
 ) -> None:
-    other = Ledger.on(await another_store(), clock, node="elsewhere").runs
+    other = Ledger.on(await another_store(), node="elsewhere").runs
     run = await ledger.runs.begin("ada", TriggerKind.MANUAL)
     stays = await ledger.runs.begin("ada", TriggerKind.MANUAL)
     await other.cancel(run.id)
@@ -135,7 +135,7 @@ async def test_a_run_over_which_the_clock_was_put_back_took_no_time(
 ) -> None:
     """And gives nothing back to a budget."""
     run = await ledger.runs.begin("ada", TriggerKind.MANUAL)
-    there = Ledger.on(store, clock, node="old").runs
+    there = Ledger.on(store, node="old").runs
     left = await there.begin("ada", TriggerKind.MANUAL)
     ahead = Node("old", "here", 1, clock.text(), clock.text(900))
     clock.advance(-3600)
@@ -152,7 +152,7 @@ async def test_a_lost_run_lasted_until_its_server_was_last_seen(
 ) -> None:
     """What it costs of a budget ends there: nobody ran anything while no server was up."""
     begun_at = clock.text()
-    there = Ledger.on(store, clock, node="old").runs
+    there = Ledger.on(store, node="old").runs
     run = await there.begin("ada", TriggerKind.MANUAL)
     clock.advance(5)
     node = Node("old", "here", 1, begun_at, clock.text())
@@ -172,7 +172,7 @@ async def test_a_run_says_since_when_its_server_is_not_seen(
             lambda tx, name=name: tx.put_node(Node(name, name, 1, clock.text(), clock.text()))
         )
     begun_there = {
-        name: await Ledger.on(store, clock, node=name).runs.begin("ada", TriggerKind.MANUAL)
+        name: await Ledger.on(store, node=name).runs.begin("ada", TriggerKind.MANUAL)
         for name in ("alive", "silent", "left", "a worker elsewhere")
     }
 
@@ -180,7 +180,7 @@ async def test_a_run_says_since_when_its_server_is_not_seen(
         found = {name: (await runs.get(run.id)).unseen_since for name, run in those.items()}
         return {name: since for name, since in found.items() if since}
 
-    over = await Ledger.on(store, clock, node="left").runs.begin("ada", TriggerKind.MANUAL)
+    over = await Ledger.on(store, node="left").runs.begin("ada", TriggerKind.MANUAL)
     await runs.end(over, FAILED)
     since = clock.text()
     clock.advance(15)
@@ -197,12 +197,12 @@ async def test_a_lost_run_is_told_once_and_its_late_end_changes_nothing(
     store: Store, another_store: Callable[[], Awaitable[Store]], ledger: Ledger, clock: ManualClock
 ) -> None:
     """Two servers bury it, and then its own server turns out to have been alive."""
-    dead = Ledger.on(store, clock, node="old").runs
+    dead = Ledger.on(store, node="old").runs
     run = await dead.begin("ada", TriggerKind.MANUAL)
     node = Node("old", "here", 1, clock.text(), clock.text())
     await store.transact(lambda tx: tx.put_node(node))
     clock.advance(60)
-    books = [ledger.runs, Ledger.on(await another_store(), clock, node="second").runs]
+    books = [ledger.runs, Ledger.on(await another_store(), node="second").runs]
     buried = await asyncio.gather(*(book.bury("here", clock.text()) for book in books))
     assert [one.id for lost in buried for one in lost] == [run.id]
     clock.advance(60)
@@ -223,7 +223,7 @@ async def test_a_log_is_kept_until_nobody_has_written_to_it_for_long(
 ) -> None:
     logs = tmp_path / "runs"
     logs.mkdir()
-    runs = RunBook(store, node="here", logs=logs, clock=clock)
+    runs = RunBook(store, node="here", logs=logs)
     kept_since = clock.now().timestamp() - 30 * 24 * 3600  # as the documentation says
     old, young, other = runs.log("old"), runs.log("young"), logs / "notes.txt"
     for path, written in ((old, kept_since - 1), (young, kept_since + 1), (other, 0)):
@@ -241,7 +241,7 @@ FAILED = RunEnd(RunStatus.FAILED, error="no nails left")
 async def test_runs_that_fail_at_once_are_all_counted_by_the_breaker(
     store: Store, another_store: Callable[[], Awaitable[Store]], ledger: Ledger, clock: ManualClock
 ) -> None:
-    books = [ledger.runs, Ledger.on(await another_store(), clock).runs]
+    books = [ledger.runs, Ledger.on(await another_store()).runs]
     agent = AgentSpec("ada", breaker=Breaker(24, timedelta(hours=1)))
     runs = [await ledger.runs.begin("ada", TriggerKind.MANUAL) for _ in range(24)]
     await asyncio.gather(*(books[n % 2].end(run, FAILED, agent) for n, run in enumerate(runs)))
@@ -274,7 +274,7 @@ async def test_a_quota_that_is_used_up_is_told_once_for_each_time_it_is_back(
 async def test_who_resumes_an_agent_is_not_overruled_by_a_run_that_ends_at_once(
     store: Store, another_store: Callable[[], Awaitable[Store]], ledger: Ledger, clock: ManualClock
 ) -> None:
-    other = Ledger.on(await another_store(), clock).runs
+    other = Ledger.on(await another_store()).runs
     agent = AgentSpec("ada", breaker=Breaker(3, timedelta(hours=1)))
     for _ in range(24):
         await store.transact(lambda tx: tx.put_limits(AgentLimits("ada", 9), clock.text()))

@@ -45,6 +45,7 @@ CHECK: dict[str, tuple[dict[str, Any], str]] = {
     "agent_schedule_states": (
         {"agent": "agent-7", "after_name": "", "want": 50, "alive_since": NOW}, "PRIMARY",
     ),
+    "taken_by": ({"node": "n"}, "triggers_open"),
     "count_waiting": ({"agent": "agent-7", "schedule": "s7"}, "triggers_open"),
     "waiting_triggers": (
         {"agents": '["agent-7", "agent-8"]', "after": "", "want": 500}, "triggers_open",

@@ -3,12 +3,18 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
 from rota.model.clock import from_text, to_text
-from rota.model.errors import NotFound, SchedulerError, SchedulerShutdownError
+from rota.model.errors import (
+    CommitUnknown,
+    NotFound,
+    SchedulerError,
+    SchedulerShutdownError,
+)
 from rota.model.schedules import (
     CatchUp,
     Schedule,
@@ -19,8 +25,9 @@ from rota.model.schedules import (
     TriggerKind,
 )
 from rota.scheduler import Scheduler, TriggerInfo, TriggerOutcome
-from rota.scheduler.taking import PAGE
-from rota.storage.port import Store
+from rota.scheduler.service import Schedules
+from rota.scheduler.taking import PAGE, Taken
+from rota.storage.port import Store, Transaction
 from rota.testing.clock import ManualClock
 from tests.contract.nodes import PATIENCE, NewNode, Node, Stage, agent, cron, every, state
 
@@ -128,6 +135,114 @@ async def test_a_slot_that_lacked_room_is_run_as_soon_as_there_is_some(
     assert node.scheduler.woken.is_set()
     await node.tick()
     assert [(one.schedule, one.slot) for one in node.stage.came] == [("a", slot), ("b", slot)]
+
+
+@pytest.fixture
+def silence(store: Store, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """The next commit that takes triggers gets no answer."""
+    transact = store.transact
+
+    async def unanswered(body: Callable[[Transaction], Any]) -> Any:
+        found = await transact(body)
+        if isinstance(found, Taken) and found.triggers:
+            monkeypatch.setattr(store, "transact", transact)
+            raise CommitUnknown("the connection broke while committing")
+        return found
+
+    return lambda: monkeypatch.setattr(store, "transact", unanswered)
+
+
+@pytest.mark.parametrize("by", ["the clock", "a person"])
+async def test_what_was_taken_by_a_commit_without_an_answer_is_run_once(
+    store: Store, clock: ManualClock, new_node: NewNode, silence: Callable[[], None], by: str
+) -> None:
+    node = await new_node(agent(every(5) if by == "the clock" else every(5, enabled=False), room=1))
+    if by == "a person":
+        await Schedules(store, clock).trigger("ada", "poll")
+    silence()
+    with pytest.raises(CommitUnknown):
+        await node.tick()
+    assert node.stage.came == []
+    node.stage.stays = True
+    for _ in range(3):
+        await node.tick()
+    (trigger,) = node.stage.came
+    node.stage.send_off()
+    await node.settle()
+    for _ in range(3):
+        await node.tick()
+        clock.advance(40)
+    assert node.stage.came == [trigger]
+    record = await store.read(lambda tx: tx.get_trigger(trigger.id))
+    assert record is not None
+    assert record.outcome == "succeeded"
+    assert (await state(store)).trigger_count == 1
+
+
+async def test_what_was_taken_by_a_commit_whose_answer_comes_late_is_run_too(
+    store: Store, clock: ManualClock, new_node: NewNode, silence: Callable[[], None]
+) -> None:
+    """The server may still be committing when the connection is gone already."""
+    node = await new_node(agent(every(5)))
+    silence()
+    with pytest.raises(CommitUnknown):
+        await node.tick()
+    read = store.read
+
+    async def before(body: Callable[[Transaction], Any], *, long: bool = False) -> Any:
+        found = await read(body, long=long)
+        return [] if isinstance(found, list) and found and isinstance(found[0], Trigger) else found
+
+    with pytest.MonkeyPatch.context() as early:
+        early.setattr(store, "read", before)
+        await node.tick()
+    assert node.stage.came == []
+    clock.advance(30)
+    await node.tick()
+    assert len(node.stage.came) == 1
+
+
+async def test_what_was_taken_without_an_answer_is_lost_if_its_schedule_is_gone_since(
+    store: Store, clock: ManualClock, new_node: NewNode, silence: Callable[[], None]
+) -> None:
+    node = await new_node(agent(every(5, "a"), every(5, "b"), room=1))
+    silence()
+    with pytest.raises(CommitUnknown):
+        await node.tick()
+    (taken,) = await store.read(lambda tx: tx.taken_by(node.scheduler._node))
+    assert taken.schedule == "a"
+    await node.scheduler.set_agents([agent(every(5, "b"), room=1)])
+    await node.tick()
+    record = await store.read(lambda tx: tx.get_trigger(taken.id))
+    assert record is not None
+    assert (record.outcome, record.error) == ("lost", "its schedule is not in the file any more")
+    assert [one.schedule for one in node.stage.came] == ["b"]  # the place is free
+
+
+async def test_what_ends_while_the_ledger_is_asked_what_was_taken_is_not_run_again(
+    store: Store, clock: ManualClock, new_node: NewNode, silence: Callable[[], None]
+) -> None:
+    node = await new_node(agent(every(5, "a"), every(5, "b")))
+    silence()
+    with pytest.raises(CommitUnknown):
+        await node.tick()
+    node.stage.stays = True
+    await node.tick()
+    before = list(node.stage.came)
+    assert [one.schedule for one in before] == ["a", "b"]
+    read = store.read
+
+    async def slow(body: Callable[[Transaction], Any], *, long: bool = False) -> Any:
+        found = await read(body, long=long)
+        if isinstance(found, list) and found and isinstance(found[0], Trigger):
+            node.stage.send_off()
+            await node.settle()
+        return found
+
+    with pytest.MonkeyPatch.context() as ending:
+        ending.setattr(store, "read", slow)
+        await node.tick()
+    assert node.stage.came == before
 
 
 async def test_room_and_running_are_counted_across_nodes(

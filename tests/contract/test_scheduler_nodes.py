@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from rota.model.clock import to_text
 from rota.model.errors import StorageUnavailable
@@ -107,24 +106,6 @@ async def test_a_server_that_is_ahead_and_lives_keeps_its_rhythm(
     fast = await new_node(agent(every(5)), name="fast", clock=ahead)
     await pass_time([clock, ahead], [fast, node], 600)
     assert (len(node.stage.came), len(fast.stage.came)) == (0, 2)
-
-
-@pytest.mark.parametrize("seconds", [3_600, -3_600])
-async def test_servers_log_once_that_their_clocks_differ(
-    clock: ManualClock, new_node: NewNode, seconds: int
-) -> None:
-    other_clock = ManualClock(clock.now())
-    node = await new_node(agent(every(LONG)))
-    other = await new_node(agent(every(LONG)), name="other", clock=other_clock)
-    with capture_logs() as logged:
-        await pass_time([clock, other_clock], [node, other], 60)
-        assert logged == []
-        other_clock.advance(seconds)
-        await pass_time([clock, other_clock], [node, other], 60)
-    said = [one for one in logged if one["event"] == "another server's clock differs from ours"]
-    found = {one["server"]: round(one["seconds_ahead"] / 60) for one in said}
-    assert found == {"other": seconds // 60, "n1": -seconds // 60}
-    assert len(said) == 2
 
 
 async def test_who_gives_signs_of_life_now_and_then_lives(

@@ -342,7 +342,7 @@ def _asked(ids: list[str]) -> dict[str, tuple[dict[str, Any], str]]:
         "failure_reasons": ({"want": 10, **STRETCH}, "work_items_by_end"),
         "arrivals": ({"items": str(ids[-10:]).replace("'", '"')}, "events_by_item"),
         "spent_by_status": (STRETCH, "runs_by_start"),
-        "runs_by_agent": ({"since": BEGINS}, "runs_by_start"),
+        "tallies": ({"since": BEGINS}, "runs_by_start"),
         "open_runs_by_agent": ({}, "runs_open"),
         "post_waiting": ({}, "outbox_due"),
         "post_dead": ({}, "outbox_dead"),

@@ -172,9 +172,9 @@ async def test_a_refused_request_does_not_use_up_its_key(queue: WorkQueue) -> No
 
 
 async def test_the_same_request_many_times_at_once_is_stored_once(
-    store: Store, another_store: OpenStore, clock: ManualClock
+    store: Store, another_store: OpenStore
 ) -> None:
-    queues = [WorkQueue(one, clock) for one in (store, await another_store())]
+    queues = [WorkQueue(one) for one in (store, await another_store())]
     for number in range(5):
         key = f"k{number}"
         answers = await asyncio.gather(
@@ -187,9 +187,9 @@ async def test_the_same_request_many_times_at_once_is_stored_once(
 
 
 async def test_one_key_with_two_requests_at_once_has_one_winner(
-    store: Store, another_store: OpenStore, clock: ManualClock
+    store: Store, another_store: OpenStore
 ) -> None:
-    queues = [WorkQueue(one, clock) for one in (store, await another_store())]
+    queues = [WorkQueue(one) for one in (store, await another_store())]
     answers = await asyncio.gather(
         *(queues[n % 2].submit_many([new(str(n))], key="k") for n in range(6)),
         return_exceptions=True,
@@ -360,9 +360,9 @@ async def test_items_cannot_wait_in_a_circle(queue: WorkQueue, views: Views) -> 
 
 
 async def test_circles_cannot_be_closed_by_many_at_once(
-    store: Store, another_store: OpenStore, clock: ManualClock
+    store: Store, another_store: OpenStore
 ) -> None:
-    queues = [WorkQueue(one, clock) for one in (store, await another_store())]
+    queues = [WorkQueue(one) for one in (store, await another_store())]
     for size in (2, 3, 4, 5):
         ring = [await bring_to(queues[0], Status.QUEUED) for _ in range(size)]
         answers = await asyncio.gather(
@@ -399,6 +399,17 @@ async def test_a_project_is_made_and_changed(ledger: Ledger, clock: ManualClock)
         ("project.created", "me", project.id, {"name": "Docs"}),
         ("project.updated", "me", project.id, {"name": "Book"}),
     ]
+
+
+async def test_an_empty_change_of_a_project_changes_nothing(
+    ledger: Ledger, clock: ManualClock
+) -> None:
+    project = await ledger.queue.create_project("Docs")
+    clock.advance(1)
+    assert await ledger.queue.update_project(project.id, {}) == project
+    assert [event.type for event in await ledger.views.events()] == ["project.created"]
+    with pytest.raises(NotFound):
+        await ledger.queue.update_project("ghost", {})
 
 
 @pytest.mark.parametrize("name", ["", " ", "x" * 201, "a\x00"])

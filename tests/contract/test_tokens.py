@@ -146,9 +146,11 @@ async def test_a_caller_does_not_wait_for_the_note_of_its_use(
 async def test_a_use_that_cannot_be_noted_is_noted_another_time(
     new_sqlite: Path, tmp_path: Path, clock: ManualClock
 ) -> None:
-    store = SqliteStore(shutil.copy(new_sqlite, tmp_path / "rota.db"), busy_seconds=0.01)
+    store = SqliteStore(
+        shutil.copy(new_sqlite, tmp_path / "rota.db"), clock=clock, busy_seconds=0.01
+    )
     await store.open()
-    ledger = Ledger.on(store, clock)
+    ledger = Ledger.on(store)
     _, secret = await ledger.tokens.create("ci", ["read"])
     other = apsw.Connection(str(store.path))
     unheard: list[object] = []

@@ -645,7 +645,7 @@ async def test_the_first_priority_is_not_told_to_be_raised(queue: WorkQueue, vie
     second = await bring_to(queue, Status.QUEUED, priority=2)
     (behind,), (lower,) = [(await views.explain(one.id)).reasons for one in (first, second)]
     assert (behind.code, behind.fix) == ("behind_others", "wait, or add agents")
-    assert lower.fix == f"raise its priority (rota edit {second.id} --priority 1), or add agents"
+    assert lower.fix == f"add agents, or raise its priority: rota edit {second.id} --priority 1"
 
 
 async def test_nothing_explains_what_is_not_there(views: Views) -> None:

@@ -3,11 +3,11 @@
 from datetime import timedelta
 
 from rota.model.clock import to_text
-from rota.model.runs import OutboxEntry, RunEnd, RunStatus, Usage
+from rota.model.runs import OutboxEntry, RunEnd, RunStatus, Tally, Usage
 from rota.model.schedules import ScheduleType, TriggerKind
 from rota.model.statistics import Spread
 from rota.model.status import Status, Verb
-from rota.model.vitals import PostFigures, RunFigures, Vitals
+from rota.model.vitals import PostFigures, Vitals
 from rota.queue import Ledger
 from rota.signals import Signals
 from rota.storage.port import Store, Transaction
@@ -48,9 +48,9 @@ async def test_the_last_hour_and_what_is_open_are_told(ledger: Ledger, clock: Ma
     assert found.ended == {Status.COMPLETED: 2, Status.FAILED: 1, Status.CANCELLED: 0}
     assert found.lead_time == Spread(2, 0.0, 600.0)
     assert found.runs == (
-        RunFigures("ada", "failed", 1, 60.0, 120, 0.5),
-        RunFigures("ada", "succeeded", 2, 120.0, 240, 1.0),
-        RunFigures("bob", "running", 1, 0.0, 0, 0.0),
+        Tally("ada", RunStatus.FAILED, 1, 60.0, 120, 0.5),
+        Tally("ada", RunStatus.SUCCEEDED, 2, 120.0, 240, 1.0),
+        Tally("bob", RunStatus.RUNNING, 1, 0.0, 0, None),
     )
     assert found.open_runs == {"bob": 1}
     assert (found.schedules_late, found.signals_late, found.outbox_age) == (0.0, 0.0, 0.0)
@@ -59,7 +59,7 @@ async def test_the_last_hour_and_what_is_open_are_told(ledger: Ledger, clock: Ma
 async def test_what_is_late_is_told_by_how_much(
     store: Store, ledger: Ledger, clock: ManualClock
 ) -> None:
-    signals = Signals(store, clock)
+    signals = Signals(store)
     await signals.create(signals.read(FAILS, TELL))
     every = Standing(
         "ada", "often", ScheduleType.INTERVAL, "interval 300", True, True, clock.text(), "1"

@@ -40,9 +40,10 @@ ALL = [
     "0012_rosters",
     "0013_ready_labels",
     "0014_follows",
+    "0015_no_gap",
 ]
 NEXT = Migration(
-    "0014_next",
+    "9999_next",
     "CREATE TABLE next_things (id text PRIMARY KEY NOT NULL);\n"
     "ALTER TABLE projects ADD COLUMN next_column text;\n"
     "INSERT INTO next_things SELECT id FROM work_items;\n"

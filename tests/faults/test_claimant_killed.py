@@ -114,7 +114,7 @@ class Survivor:
     async def look(self, picture: Callable[[], Any], *, swept: bool) -> End:
         """One tick; then everything as it stands."""
         self.time.advance(LEASE)
-        ledger = Ledger.on(self.store, self.time.clock)
+        ledger = Ledger.on(self.store)
         tracker = GitHubTracker(
             REPO,
             token_env="TOKEN",
@@ -205,7 +205,7 @@ async def one_death(
     await scene.build()
     time = VirtualTime()
     async with open_store(str(database), time.clock) as store:
-        own = Ledger.on(MortalStore(life, store), time.clock)  # type: ignore[arg-type]
+        own = Ledger.on(MortalStore(life, store))  # type: ignore[arg-type]
         try:
             await work(wanted, life, scene.transport, own, time.pace)
         except Killed:

@@ -89,18 +89,16 @@ class Agent:
 
 async def live(store: Any, clock: ManualClock, node: str, logs: Path, agent: Agent) -> None:
     """What a server does from its start on, until nothing is left to do."""
-    ledger = Ledger.on(store, clock, node=node, logs=logs)
+    ledger = Ledger.on(store, node=node, logs=logs)
     context = SourceContext(ledger=ledger, clock=clock)
     async with WorkSourceManager(context) as sources:
-        outbox = Outbox(store, ledger, sources, clock)
-        admission = Admission(store, clock)
-        journey = Journey(
-            sources, ledger, admission, agent, ledger.runs, outbox, Fleet, clock
-        )  # fmt: skip
+        outbox = Outbox(store, ledger, sources)
+        admission = Admission(store)
+        journey = Journey(sources, ledger, admission, agent, outbox, Fleet)
         scheduler = Scheduler(
             store, node=node, place="here", on_trigger=journey.travel, clock=clock
         )
-        recovery = Recovery(ledger.queue, ledger.views, ledger.runs, "here", clock)
+        recovery = Recovery(ledger, "here")
         await scheduler.open([SMITH])
         await recovery.tick()
         await outbox.resume()
@@ -155,7 +153,7 @@ async def die_everywhere(database: str, logs: Path) -> tuple[int, list[str]]:
             reached, step = True, 0
             while reached:
                 step += 1
-                queue = Ledger.on(store, clock).queue
+                queue = Ledger.on(store).queue
                 item = await queue.submit(NewItem("chore", "Mend the gate", max_attempts=9))
                 mortal, name = MortalStore(store, step, after=after), f"{after}-{step}"
                 reached = await died(mortal, live(mortal, clock, name, logs, agent))

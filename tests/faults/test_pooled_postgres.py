@@ -4,15 +4,17 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 
-from rota.app import open_queue
+from rota.app import open_queue, open_store
 from rota.model.claims import ClaimRequest
 from rota.model.errors import StorageError
 from rota.model.work import NewItem
 from rota.storage import postgres_connection
+from rota.storage.port import Transaction
 from rota.testing.postgres import OwnPostgres
 from tests.faults.history import judge, read
 from tests.faults.load import Load
@@ -37,7 +39,7 @@ def pool(own: OwnPostgres) -> Iterator[Pool]:
 @pytest.fixture
 def unaware(monkeypatch: pytest.MonkeyPatch) -> None:
     """Takes every connection for one of its own."""
-    monkeypatch.setattr(postgres_connection, "_is_pooled", lambda connection: False)
+    monkeypatch.setattr(postgres_connection, "_is_pooled", lambda *_: False)
 
 
 async def test_nothing_is_lost_behind_a_pool_whose_server_restarts(
@@ -74,13 +76,21 @@ async def test_nothing_is_left_behind_in_the_sessions_of_a_pool(pool: Pool) -> N
         for _ in range(3 * pool.size):
             row = connection.execute(
                 "SELECT pg_backend_pid(), current_setting('enable_seqscan'),"
-                " (SELECT count(*) FROM pg_prepared_statements),"
+                " current_setting('lock_timeout'), (SELECT count(*) FROM pg_prepared_statements),"
                 " (SELECT count(*) FROM pg_listening_channels())"
             ).fetchone()
             assert row is not None
-            assert row[1:] == ("on", 0, 0)
+            assert row[1:] == ("on", "0", 0, 0)
             seen.add(row[0])
     assert len(seen) == pool.size, "and another one answers each time"
+
+
+async def test_behind_a_pool_too_nobody_waits_for_a_lock_for_ever(pool: Pool) -> None:
+    def body(tx: Transaction) -> Any:
+        return tx._text("SELECT current_setting('lock_timeout')", {})  # type: ignore[attr-defined]
+
+    async with open_store(pool.url) as store:
+        assert await store.transact(body) == [("10s",)]
 
 
 async def test_who_waits_behind_a_pool_finds_what_another_process_adds(pool: Pool) -> None:

@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from rota.model.clock import Clock, Hindsight
+from rota.model.clock import Hindsight
+from rota.queue.ledger import Ledger
 from rota.runner.records import RunBook
 from rota.sources.outbox import Outbox
 
@@ -25,12 +26,12 @@ class Housekeeping:
     name = "housekeeping"
 
     def __init__(
-        self, runs: RunBook, outbox: Outbox, let_go: Callable[[], Awaitable[None]], clock: Clock
+        self, ledger: Ledger, outbox: Outbox, let_go: Callable[[], Awaitable[None]]
     ) -> None:
-        self._runs = runs
+        self._runs = ledger.runs
         self._outbox = outbox
         self._let_go = let_go
-        self._hindsight = Hindsight(clock)
+        self._hindsight = Hindsight(ledger.clock)
 
     async def tick(self) -> float:
         await self._let_go()

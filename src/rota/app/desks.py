@@ -144,10 +144,12 @@ async def _desk(
 def source_context(settings: Settings, ledger: "Ledger | None" = None) -> "SourceContext":
     """What adapters get beside their configuration."""
     from rota.claims.pauses import FILE_NAME
+    from rota.model.clock import SystemClock
     from rota.sources.registry import SourceContext
 
     return SourceContext(
         ledger=ledger,
+        clock=ledger.clock if ledger else SystemClock(),
         directory=settings.config.absolute().parent,
         paused_repos=settings.state_dir / FILE_NAME,
     )

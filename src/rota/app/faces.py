@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from rota.api import Api
+    from rota.api.asgi import AsgiApp
     from rota.app.fleet import FleetAtWork
     from rota.model.fleet import Fleet
     from rota.queue.ledger import Ledger
@@ -61,9 +62,10 @@ def make_asgi(
 
 
 @asynccontextmanager
-async def local_asgi(settings: Settings) -> AsyncIterator["Api"]:
+async def local_asgi(settings: Settings) -> AsyncIterator["AsgiApp"]:
     """The API on a database, for a caller in this process: no server, no port, no tokens."""
     from rota.api import ApiSettings, create_app
+    from rota.api.asgi import with_dates
     from rota.api.signals import signal_endpoints
     from rota.queue.ledger import Ledger
     from rota.signals import Signals
@@ -74,7 +76,8 @@ async def local_asgi(settings: Settings) -> AsyncIterator["Api"]:
             store, logs=settings.run_logs, deserted=partial(deserted, settings), fleet=known
         )
         endpoints = signal_endpoints(Signals(store))
-        yield create_app(ledger, ApiSettings(trusted=True), endpoints=endpoints, known=known)
+        app = create_app(ledger, ApiSettings(trusted=True), endpoints=endpoints, known=known)
+        yield with_dates(app, store.clock)
 
 
 def _fleet_of_the_file(settings: Settings) -> "Fleet":

@@ -3,13 +3,14 @@
 import asyncio
 import contextlib
 import shlex
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import structlog
+from msgspec import structs
 
-from rota.api.fleet_config import Reloaded
+from rota.api.fleet_config import Gone, Reloaded
 from rota.api.hooks import Receiver
 from rota.app.chores import Cancelling, Housekeeping
 from rota.app.desks import source_context
@@ -20,7 +21,6 @@ from rota.config.state_dir import StateDir
 from rota.daemon import Crew
 from rota.journey import Journey
 from rota.model.access import CONFIGURATION
-from rota.model.clock import Clock
 from rota.model.errors import InvalidInput, SchedulerShutdownError
 from rota.model.fleet import Fleet
 from rota.model.notices import NOTIFICATION
@@ -34,6 +34,7 @@ from rota.runner import LocalRunner, clean_worktrees, end_orphans
 from rota.runner.admission import Admission
 from rota.runner.redaction import variables_named_in
 from rota.scheduler import Scheduler, TriggerInfo, TriggerOutcome
+from rota.scheduler.roster import Roster
 from rota.signals import SignalChore, Signals, SignalScheduler
 from rota.signals.actions import NOTIFY
 from rota.signals.declared import declared, warnings_of
@@ -51,6 +52,7 @@ log = structlog.get_logger()
 # For a run that is cut short at a shutdown: to end its processes, which have five seconds before
 # they are killed, to write its end down, and to give its item back.
 ENDING_SECONDS = 15.0
+_QUEUE = "queue"
 # From a claim to the first heartbeat of its run; a tracker may take its time in between.
 FIRST_LEASE_SECONDS = 120.0
 
@@ -69,7 +71,6 @@ class FleetAtWork:
         loaded: "Loaded",
         crew: Crew,
     ) -> None:
-        clock = ledger.clock
         state = StateDir(settings.state_dir)
         place = state.place()
         self._settings = settings
@@ -81,10 +82,10 @@ class FleetAtWork:
         context = source_context(settings, ledger)
         self._context = replace(context, first_lease_seconds=FIRST_LEASE_SECONDS)
         self._sources = WorkSourceManager(self._context)
-        self._runner = self._make_runner(clock)
+        self._runner = self._make_runner()
         self._signals = signals
         self._home = state.home()
-        self._courier = self._make_courier(clock)
+        self._courier = self._make_courier()
         couriers: dict[str, Callable[[OutboxEntry], Awaitable[None]]] = {
             NOTIFY: self._courier.post,
             NOTIFICATION: self._courier,
@@ -93,23 +94,19 @@ class FleetAtWork:
             store,
             ledger,
             self._sources,
-            clock,
             couriers,
             channels=lambda: self._loaded.notify.channels,
         )
-        self._notices = Notices(store, clock, self._plan(), self._home)
+        self._notices = Notices(store, self._plan(), self._home)
         self._notifies = False
-        self.signals = SignalScheduler(store, owner=node, clock=clock)
+        self.signals = SignalScheduler(store, owner=node)
         self._firing = SignalChore(store, self.signals)
-        self._recovery = Recovery(ledger.queue, ledger.views, ledger.runs, place, clock)
-        admission = Admission(store, clock, lambda: self.fleet.budget)
+        self._recovery = Recovery(ledger, place)
+        admission = Admission(store, lambda: self.fleet.budget)
         self._journey = Journey(
-            self._sources, ledger, admission, self._runner, ledger.runs, self._outbox,
-            lambda: self.fleet, clock,
+            self._sources, ledger, admission, self._runner, self._outbox, lambda: self.fleet
         )  # fmt: skip
-        self._scheduler = Scheduler(
-            store, node=node, place=place, on_trigger=self._travel, clock=clock
-        )
+        self._scheduler = Scheduler(store, node=node, place=place, on_trigger=self._travel)
         self._travelling: set[asyncio.Task[object]] = set()
         self._hurried = False  # a second signal does not want to wait
         self._tendings: dict[str, Tending] = {}
@@ -117,22 +114,22 @@ class FleetAtWork:
         self._in_force: str | None = None  # the digest of what is taken on, once all of it is
         self.receivers: list[Receiver] = []  # who is woken by webhooks; changes in place
 
-    def _make_runner(self, clock: Clock) -> LocalRunner:
+    def _make_runner(self) -> LocalRunner:
         return LocalRunner(
             self._settings.state_dir,
             environ=environ,
-            clock=clock,
+            clock=self._ledger.clock,
             allowed_hosts=self._settings.hook_hosts,
             secret_names=lambda: variables_named_in(self._loaded.shown),
         )
 
-    def _make_courier(self, clock: Clock) -> Courier:
+    def _make_courier(self) -> Courier:
         return Courier(
             lambda: self._loaded.notify,
             environ,
             allowed_hosts=self._settings.hook_hosts,
             place=self._settings.config.resolve().parent,
-            clock=clock,
+            clock=self._ledger.clock,
         )
 
     @property
@@ -170,16 +167,13 @@ class FleetAtWork:
         await self._outbox.resume()
         await self._attend()
         self._in_force = self._loaded.digest
-        housekeeping = Housekeeping(
-            self._ledger.runs, self._outbox, self.let_go, self._ledger.clock
-        )
         for chore in (
             self._scheduler,
             self._outbox,
             self._outbox.keeping,
             self._recovery,
             Cancelling(self._ledger.runs),
-            housekeeping,
+            Housekeeping(self._ledger, self._outbox, self.let_go),
         ):
             self._crew.add(chore)
         if self._settings.signals:
@@ -245,6 +239,7 @@ class FleetAtWork:
             if not self._settings.agents:
                 loaded = _without_agents(loaded)
             changed, warnings = loaded.digest != self._in_force, list(loaded.warnings)
+            gone, sources = _gone(self.fleet, loaded.fleet), set(self._tendings)
             if changed:
                 warnings = await self._take_on(loaded)
                 self._loaded, self._everybody = loaded, everybody
@@ -253,11 +248,13 @@ class FleetAtWork:
                 await self._attend()
                 self._in_force = loaded.digest
             warnings += self._only_at_the_start(loaded)
+            gone = structs.replace(gone, sources=sorted(sources - set(self._tendings)))
             log.info("configuration read", changed=changed, agents=len(self.fleet.agents))
         return Reloaded(
             changed,
             [one.name for one in self.fleet.agents],
             sorted(self._tendings),
+            gone,
             warnings,
         )
 
@@ -369,19 +366,41 @@ class FleetAtWork:
         await tending.aclose()
 
 
+def _gone(before: Fleet, after: Fleet) -> Gone:
+    old, new = Roster.of(before.agents), Roster.of(after.agents)
+    return Gone(
+        sorted(old.agents.keys() - new.agents.keys()),
+        sorted(
+            f"{agent}/{name}"
+            for agent, name in old.schedules.keys() - new.schedules.keys()
+            if agent in new.agents
+        ),
+    )
+
+
 def counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def wish_of(fleet: Fleet) -> str:
-    """Options of `rota add` for an item that one of these agents would take."""
-    anything = WorkWanted("queue")
-    sources = [
-        plan.work_source or agent.work_source for agent in fleet.agents for plan in agent.schedules
-    ]
-    wanted = [WorkWanted.of(one) for one in sources if one and one["type"] == "queue"]
-    # Who takes anything comes before who is choosy.
-    one = min(wanted, key=lambda one: one != anything, default=anything)
+def next_step(fleet: Fleet, options: str = "", file: str = "") -> str:
+    """What leads somewhere with these agents, without `rota`: an item that one of them takes, or a
+    look at where their work comes from. `options` are for every command, `file` for those that read
+    the configuration."""
+    plans = [(agent, plan) for agent in fleet.agents for plan in agent.schedules]
+    sources = [plan.work_source or agent.work_source for agent, plan in plans]
+    wanted = [WorkWanted.of(one) for one in sources if one]
+    if wanted and not any(one.kind == _QUEUE for one in wanted):
+        return f"source list{options}{file}"
+    if plans and not wanted:
+        return f"schedule list{options}"
+    return f'add{options} {_wish_of(wanted)} "Say hello"'
+
+
+def _wish_of(wanted: Iterable[WorkWanted]) -> str:
+    """Options for an item that one of these takes: rather of who takes anything."""
+    anything = WorkWanted(_QUEUE)
+    own = (one for one in wanted if one.kind == _QUEUE)
+    one = min(own, key=lambda one: one != anything, default=anything)
     words = ["--type", (one.types or ("chore",))[0]]
     words += [word for label in one.labels for word in ("--label", label)]
     words += ["--project", one.project_id] if one.project_id else []

@@ -80,7 +80,7 @@ async def open_ledger(
     from rota.queue.ledger import Ledger
 
     async with open_store(url, clock) as store:
-        yield Ledger.on(store, clock, logs=logs, deserted=deserted)
+        yield Ledger.on(store, logs=logs, deserted=deserted)
 
 
 @asynccontextmanager

@@ -3,6 +3,7 @@
 import os
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rota import __version__
@@ -86,7 +87,12 @@ async def _serve(settings: Settings, loaded: "Loaded | None") -> None:
         settings = replace(settings, port=listener.getsockname()[1])
         stopping = asyncio.Event()
         crew = daemon.Crew(
-            [daemon.Pruning(ledger.sweeper), daemon.Writing(ledger.writes)], stopping
+            [
+                daemon.Pruning(ledger.sweeper),
+                daemon.Freeing(ledger.sweeper),
+                daemon.Writing(ledger.writes),
+            ],
+            stopping,
         )
         if loaded is not None:
             fleet = FleetAtWork(
@@ -94,7 +100,7 @@ async def _serve(settings: Settings, loaded: "Loaded | None") -> None:
             )
         api = make_asgi(ledger, signals, settings, stopping, fleet)
         collect_rarely()
-        face = daemon.Face(api, lambda: _announce(settings, ledger, fleet))
+        face = daemon.Face(api, lambda: _announce(settings, ledger, fleet), ledger.clock)
         if fleet is None:
             await daemon.run(face, listener, crew, stopping)
             return
@@ -116,13 +122,11 @@ async def _demand_safe_address(settings: Settings, ledger: "Ledger") -> None:
     )
 
 
-def _place(settings: Settings) -> str:
-    """The option with which a command finds this server, if it does not without."""
+def _option(name: str, path: Path, usual: Path) -> str:
+    """An option with which a command finds what this server has, if it does not without."""
     import shlex
 
-    if settings.state_dir == Settings().state_dir:
-        return ""
-    return f" --state-dir {shlex.quote(str(settings.state_dir))}"
+    return "" if path == usual else f" --{name} {shlex.quote(str(path))}"
 
 
 _NOT_HERE = "no agents, no schedules, no signals here; another `rota up` does that"
@@ -130,18 +134,23 @@ _NOT_HERE = "no agents, no schedules, no signals here; another `rota up` does th
 
 def _announce(settings: Settings, ledger: "Ledger", fleet: "FleetAtWork | None") -> None:
     """The first thing a person sees: where to look, and what to do next."""
-    from rota.app.fleet import wish_of
+    from rota.app.fleet import next_step
     from rota.model.fleet import Fleet
 
     StateDir(settings.state_dir).announce(settings.url)
-    wish, rota = wish_of(fleet.fleet if fleet else Fleet()), own_command()
+    usual, rota = Settings(), own_command()
+    step = next_step(
+        fleet.fleet if fleet else Fleet(),
+        _option("state-dir", settings.state_dir, usual.state_dir),
+        _option("config", settings.config, usual.config),
+    )
     lines = [
         f"Rota {__version__}",
         *([f"  dashboard  {settings.url}/"] if settings.dashboard else []),
         f"  API        {settings.url}/docs",
         f"  database   {ledger.database}",
         f"  fleet      {fleet.in_words(rota) if fleet else _NOT_HERE}",
-        f'  next       in another terminal:  {rota} add{_place(settings)} {wish} "Say hello"',
+        f"  next       in another terminal:  {rota} {step}",
         "  stop       Ctrl-C (twice: at once)",
     ]
     sys.stdout.write("\n".join(lines) + "\n")

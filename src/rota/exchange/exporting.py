@@ -11,7 +11,7 @@ from typing import BinaryIO
 from rota import __version__
 from rota.exchange.records import END, HEADER, VERSION, encode_line, line_of
 from rota.files import replacing
-from rota.model.clock import Clock, SystemClock, to_text
+from rota.model.clock import to_text
 from rota.model.errors import NotFound, StorageUnavailable
 from rota.model.work import Project
 from rota.storage.port import Store, Transaction
@@ -55,11 +55,10 @@ async def export(
     out: BinaryIO,
     *,
     project: str | None = None,
-    clock: Clock | None = None,
     told: Told = lambda _: None,
 ) -> Exported:
     """Write everything, or what belongs to one project (its id or name)."""
-    now, begun = to_text((clock or SystemClock()).now()), False
+    now, begun = to_text(store.clock.now()), False
 
     def body(tx: Transaction) -> Exported:
         nonlocal begun

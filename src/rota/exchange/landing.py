@@ -12,7 +12,7 @@ from typing import Any
 
 from rota.exchange.exporting import all_projects
 from rota.exchange.incoming import Incoming, Reading, Standing, Unmapped
-from rota.model.clock import Clock, IdFactory, SystemClock, to_text
+from rota.model.clock import Clock, IdFactory, to_text
 from rota.model.errors import InvalidInput
 from rota.model.events import EventType, NewEvent
 from rota.model.status import Status, Verb
@@ -62,8 +62,7 @@ class _DryRun(Exception):
     """Rolls everything back."""
 
 
-async def land(store: Store, reading: Reading, wish: Wish, clock: Clock | None = None) -> Landed:
-    clock = clock or SystemClock()
+async def land(store: Store, reading: Reading, wish: Wish) -> Landed:
     if wish.project is not None:  # otherwise every single record would report it
         check_text(wish.project, "project", intake.LONGEST["name"])
     landed = Landed()
@@ -71,7 +70,7 @@ async def land(store: Store, reading: Reading, wish: Wish, clock: Clock | None =
     def body(tx: Transaction) -> None:
         nonlocal landed
         landed = Landed(unmapped=list(reading.unmapped))  # the body may run again
-        _Landing(tx, reading, wish, landed, clock).all()
+        _Landing(tx, reading, wish, landed, store.clock).all()
         if wish.dry_run:
             raise _DryRun
 

@@ -3,6 +3,8 @@
 import base64
 import os
 import threading
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Protocol
 
@@ -18,6 +20,47 @@ class Clock(Protocol):
 class SystemClock:
     def now(self) -> datetime:
         return datetime.now(UTC)
+
+
+def elapsed() -> float:
+    """Seconds on a clock that nobody sets. They also pass while the machine sleeps: a laptop that
+    was closed for long has lost its leases. (On macOS `time.monotonic` stands still meanwhile.)"""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+class DistantClock:
+    """The clock of another machine, by its answers: the last one, and what has elapsed since.
+
+    All who ask the same machine have the same time, whatever their own clocks say. Until the first
+    answer, it is the time here.
+    """
+
+    def __init__(self, elapsed: Callable[[], float] = elapsed) -> None:
+        self._elapsed = elapsed
+        self._zero: datetime | None = None  # the time there when `elapsed` was 0
+        self._heard_at = 0.0
+
+    def now(self) -> datetime:
+        if self._zero is None:
+            return datetime.now(UTC)
+        return self._zero + timedelta(seconds=self._elapsed())
+
+    def hear(self, told: datetime, asked_at: float, heard_at: float) -> None:
+        """The time there was `told` at some moment between asking and hearing. So now it is at
+        least that, and at most as much later as the answer took. While our idea of it lies in
+        between, it stays: corrections that may be wrong would let the time jump."""
+        self._heard_at = heard_at
+        latest = told + timedelta(seconds=heard_at - asked_at)
+        if self._zero is not None:
+            believed = self._zero + timedelta(seconds=heard_at)
+            if told <= believed <= latest:
+                return
+        self._zero = told + (latest - told) / 2 - timedelta(seconds=heard_at)
+
+    @property
+    def age(self) -> float:
+        """Seconds since the last answer."""
+        return self._elapsed() - self._heard_at
 
 
 class Hindsight:

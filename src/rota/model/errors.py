@@ -19,6 +19,7 @@ RotaError
 │   ├── NoLedger            there is no ledger here yet, and a read makes none     500
 │   ├── StorageUnavailable  locked, full, read-only, unreachable: try again        503
 │   │   ├── StorageBusy     too much contention for this change; others may pass   503
+│   │   │   └── StorageLocked   another session has held a lock for too long       503
 │   │   └── CommitUnknown   the connection broke at commit: read the result again  503
 │   ├── SchemaBehind        the database needs `rota db upgrade`                   503
 │   └── SchemaAhead         the database was written by a newer Rota               503
@@ -123,6 +124,10 @@ class StorageUnavailable(StorageError):
 
 class StorageBusy(StorageUnavailable):
     code = "storage_busy"
+
+
+class StorageLocked(StorageBusy):
+    code = "storage_locked"
 
 
 class CommitUnknown(StorageUnavailable):

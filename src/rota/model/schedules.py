@@ -95,6 +95,7 @@ class ScheduleState:
     running: int  # triggers on living nodes that have not ended
     last_skip_detail: str | None = None
     source: str | None = None  # the source that it takes work from; see `WorkWanted`
+    attended: bool = True  # False: it is known that no living node has it in its file
 
     @property
     def status(self) -> ScheduleStatus:

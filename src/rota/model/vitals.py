@@ -4,20 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rota.model.agents import AgentLoad
+from rota.model.runs import Tally
 from rota.model.statistics import Spread
 from rota.model.status import Status
-
-
-@dataclass(frozen=True, slots=True)
-class RunFigures:
-    """Runs of one agent with one status that started within the last hour."""
-
-    agent: str
-    status: str
-    runs: int
-    seconds: float
-    tokens: int
-    cost_usd: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +25,7 @@ class Vitals:
 
     ended: Mapping[Status, int] = field(default_factory=dict)  # within the last hour
     lead_time: Spread = field(default_factory=Spread)  # of items completed within it
-    runs: tuple[RunFigures, ...] = ()
+    runs: tuple[Tally, ...] = ()  # that started within it
     open_runs: Mapping[str, int] = field(default_factory=dict)  # by agent
     agents: tuple[AgentLoad, ...] = ()
     schedules_late: float = 0.0  # seconds that the most overdue schedule has waited

@@ -2,7 +2,7 @@
 
 import structlog
 
-from rota.model.clock import Clock, from_text, to_text
+from rota.model.clock import from_text, to_text
 from rota.notify.gathering import gather
 from rota.notify.reading import PAGE, POSITION, Plan, begin, look, read_on
 from rota.queue.declarations import Declarations, may_go
@@ -25,11 +25,11 @@ class Notices:
 
     name = "notices"
 
-    def __init__(self, store: Store, clock: Clock, plan: Plan, home: str = "") -> None:
+    def __init__(self, store: Store, plan: Plan, home: str = "") -> None:
         """`home` is the state directory of the server whose file has the plan."""
         self._store = store
         self._home = home
-        self._clock = clock
+        self._clock = store.clock
         self._position = 0  # there is nothing of interest up to here
         self._kept = 0
         self._pause = FIRST_PAUSE_SECONDS

@@ -30,10 +30,11 @@ def add_project(tx: Transaction, project: Project, actor: str | None) -> Project
 def change_project(
     tx: Transaction, project_id: str, changes: dict[str, Any], actor: str | None, now: str
 ) -> Project:
-    project = tx.update_project(project_id, changes, now)
+    project = tx.update_project(project_id, changes, now) if changes else tx.get_project(project_id)
     if project is None:
         raise NotFound(f"there is no project {project_id[:100]!r}", id=project_id[:100])
-    tx.append([_told(EventType.PROJECT_UPDATED, project, actor)])
+    if changes:
+        tx.append([_told(EventType.PROJECT_UPDATED, project, actor)])
     return project
 
 

@@ -8,13 +8,14 @@ from rota.model.work import MAX_PAGE, WorkItem
 from rota.queue import moves
 from rota.queue.explain_agents import kept_by_itself
 from rota.queue.explain_fleet import FleetReasons, Scene, run_on, waits_for
-from rota.queue.explain_reviews import waits_for_review
+from rota.queue.explain_reviews import in_review
 from rota.queue.obstacles import is_run_by_the_fleet
-from rota.queue.reasons import Reason, in_one_line
+from rota.queue.reasons import Reason, Way, in_one_line
 from rota.queue.sweeper import STALE_AFTER
 from rota.storage.port import Transaction
 
 LONGEST_NOTES = 200
+_FOR_OTHERS = "give it to somebody else"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +62,16 @@ def _holds(tx: Transaction, item: WorkItem) -> list[Reason]:
         return []
     if item.source is not None and tx.hold_by(item.id) is not None:
         # After a semicolon, a source says what lifts its hold.
-        why, _, lift = item.hold_reason.partition("; ")
+        why, _, way = item.hold_reason.partition("; ")
         return [
             Reason(
                 "held_by_source",
                 f"its source {item.source} holds it: {why}",
-                lift or f"lift it at {item.source}",
+                (Way(way or f"lift it at {item.source}"),),
             )
         ]
-    return [Reason("held", f"it is held: {item.hold_reason}", f"rota unhold {item.id}")]
+    lift = Way(command=f"rota unhold {item.id}")
+    return [Reason("held", f"it is held: {item.hold_reason}", (lift,))]
 
 
 def _not_due(item: WorkItem, now: str) -> list[Reason]:
@@ -79,7 +81,7 @@ def _not_due(item: WorkItem, now: str) -> list[Reason]:
         Reason(
             "not_due",
             f"it is not available before {item.available_at}{_given_back(item)}",
-            f"wait, or change available_at: rota edit {item.id} --available-at now",
+            (Way("wait, or let it be taken now", f"rota edit {item.id} --available-at now"),),
         )
     ]
 
@@ -110,12 +112,7 @@ def _blockers(tx: Transaction, item: WorkItem) -> list[Reason]:
                     "blocker_will_not_complete",
                     f"it waits for {link.blocker_id}, which is {link.blocker_status};"
                     " only a completed blocker sets it free",
-                    (
-                        f"rota retry {link.blocker_id}, or take the link off: "
-                        if link.blocker_status is Status.FAILED
-                        else "take the link off: "
-                    )
-                    + f"rota edit {item.id} --blocked-by none",
+                    _way_without(item, link.blocker_id, link.blocker_status),
                 )
             )
         else:
@@ -124,20 +121,27 @@ def _blockers(tx: Transaction, item: WorkItem) -> list[Reason]:
                     "blocked_by",
                     f"it waits for {link.blocker_id} ({link.blocker_status}):"
                     f" {link.blocker_description[:80]}",
-                    _way_past(link.blocker_id, link.blocker_status),
+                    (_way_past(link.blocker_id, link.blocker_status),),
                 )
             )
     return reasons
 
 
-def _way_past(blocker_id: str, status: Status) -> str:
+def _way_without(item: WorkItem, blocker_id: str, status: Status) -> tuple[Way, ...]:
+    off = Way("take the link off", f"rota edit {item.id} --blocked-by none")
+    if status is not Status.FAILED:
+        return (off,)
+    return (Way("have that one tried again", f"rota retry {blocker_id}"), off)
+
+
+def _way_past(blocker_id: str, status: Status) -> Way:
     """Whoever works on a blocker completes it; a result in review may be accepted by anybody."""
     match status:
         case Status.IN_PROGRESS:
-            return f"wait for it; who works on it: rota explain {blocker_id}"
+            return Way("wait for it; who works on it", f"rota explain {blocker_id}")
         case Status.IN_REVIEW:
-            return f"rota done {blocker_id} accepts it"
-    return f"see what keeps that one: rota explain {blocker_id}"
+            return Way("accept it", f"rota done {blocker_id}")
+    return Way("see what keeps that one", f"rota explain {blocker_id}")
 
 
 def _standing(  # noqa: PLR0911 - one for each status
@@ -158,14 +162,7 @@ def _standing(  # noqa: PLR0911 - one for each status
                 )
             ]
         case Status.IN_REVIEW:
-            return [
-                Reason(
-                    "in_review",
-                    waits_for_review(tx, item),
-                    f"merge it or close it there; or rota done {item.id} to accept it,"
-                    f" rota reopen {item.id} to have it done again",
-                )
-            ]
+            return [in_review(tx, item)]
         case Status.COMPLETED:
             return [Reason("completed", f"it was completed at {item.completed_at}")]
         case Status.FAILED:
@@ -175,21 +172,23 @@ def _standing(  # noqa: PLR0911 - one for each status
                     f"it failed at {item.completed_at}"
                     + (f" ({item.reason})" if item.reason not in (None, "fail") else "")
                     + (f": {in_one_line(item.notes)}" if item.notes else ""),
-                    f"rota retry {item.id}",
+                    (Way(command=f"rota retry {item.id}"),),
                 )
             ]
         case Status.CANCELLED:
             return [Reason("cancelled", f"it was cancelled at {item.completed_at}")]
 
 
-def _answer(tx: Transaction, item: WorkItem) -> str:
+def _answer(tx: Transaction, item: WorkItem) -> tuple[Way, ...]:
     """How to answer a blocked item. An agent that the fleet runs has ended, so it cannot be
     resumed: the next run reads the answer."""
     if is_run_by_the_fleet(tx, item):
-        return f'rota release {item.id} --notes "YOUR ANSWER": the next agent reads it'
+        answer = f'rota release {item.id} --notes "YOUR ANSWER"'
+        return (Way("answer it; the next agent reads that", answer),)
+    others = Way(_FOR_OTHERS, f"rota release {item.id}")
     if item.source is not None:
-        return f"rota release {item.id} for somebody else"
-    return f"rota resume {item.id}, or rota release {item.id} for somebody else"
+        return (others,)
+    return (Way("go on with it", f"rota resume {item.id}"), others)
 
 
 def _queued(tx: Transaction, item: WorkItem, fleet: FleetReasons, *, ready: bool) -> list[Reason]:
@@ -207,20 +206,21 @@ def _queued(tx: Transaction, item: WorkItem, fleet: FleetReasons, *, ready: bool
 
 
 def _named(item: WorkItem, fleet: FleetReasons) -> Reason:
-    nobody = f"name nobody: rota edit {item.id} --agent none"
+    nobody = f"rota edit {item.id} --agent none"
+    why = f"only '{item.assigned_agent}' may take it"
     if fleet.lines:
-        return Reason("named", f"only '{item.assigned_agent}' may take it", f"wait, or {nobody}")
-    why = f"only '{item.assigned_agent}' may take it, and does so when it asks for work"
-    return Reason("named", why, f"start that agent, or {nobody}")
+        return Reason("named", why, (Way("wait, or name nobody", nobody),))
+    why = f"{why}, and does so when it asks for work"
+    return Reason("named", why, (Way("start that agent, or name nobody", nobody),))
 
 
 def _behind(item: WorkItem, ahead: int, where: str = "") -> Reason:
     many = "1 item stands" if ahead == 1 else f"{ahead} items stand"
-    sooner = f"raise its priority (rota edit {item.id} --priority 1)"
+    sooner = Way("add agents, or raise its priority", f"rota edit {item.id} --priority 1")
     return Reason(
         "behind_others",
         f"it is ready; {many if ahead < 1_000 else '1000 items or more stand'} before it{where}",
-        f"{'wait' if item.priority == 1 else sooner}, or add agents",
+        (Way("wait, or add agents") if item.priority == 1 else sooner,),
     )
 
 
@@ -228,7 +228,7 @@ def _nobody_asked() -> Reason:
     return Reason(
         "nobody_asked",
         "it is ready and first in line; no agent has asked for work since",
-        "start an agent, or take it: rota claim --agent NAME",
+        (Way("start an agent, or take it", "rota claim --agent NAME"),),
     )
 
 
@@ -245,7 +245,7 @@ def _through_source(tx: Transaction, item: WorkItem, fleet: FleetReasons) -> lis
         Reason(
             "through_source",
             f"it is taken through its source {item.source}",
-            None if fleet.lines else f"start an agent that works from {item.source}",
+            () if fleet.lines else (Way(f"start an agent that works from {item.source}"),),
         ),
         *unread,
     ]
@@ -253,13 +253,13 @@ def _through_source(tx: Transaction, item: WorkItem, fleet: FleetReasons) -> lis
 
 def _dispatched(tx: Transaction, item: WorkItem, fleet: FleetReasons) -> list[Reason]:
     agent = item.assigned_agent or ""
-    start = "wait" if fleet.lines else "start that agent"
+    start = "wait for it" if fleet.lines else "start that agent"
     return [
         *kept_by_itself(tx, agent),
         Reason(
             "waits_for_agent",
             f"it is dispatched to '{agent}', which has not picked it up yet",
-            f"{start}, or rota release {item.id} for somebody else",
+            (Way(f"{start}, or {_FOR_OTHERS}", f"rota release {item.id}"),),
         ),
     ]
 
@@ -272,12 +272,12 @@ def _in_progress(tx: Transaction, item: WorkItem, running: list[Reason], now: st
         return Reason(
             "lease_expired",
             f"'{claim.agent}' held it and let the lease lapse at {claim.expires_at}",
-            "the sweeper brings it back within a second of a running server; or rota stale",
+            (Way("a running server brings it back within a second; without one", "rota stale"),),
         )
     return Reason(
         "in_progress",
         f"'{claim.agent}' works on it; its lease runs until {claim.expires_at}",
-        f"rota release {item.id} --force takes it away",
+        (Way("take it away", f"rota release {item.id} --force"),),
     )
 
 
@@ -290,13 +290,16 @@ def _without_lease(tx: Transaction, item: WorkItem, running: list[Reason]) -> Re
             "in_progress",
             f"'{who}' has it since {since}, without a lease; it was last updated at"
             f" {item.updated_at}",
-            f"rota release {item.id} takes it away",
+            (Way("take it away", f"rota release {item.id}"),),
         )
     return Reason(
         "no_sign_of_life",
         f"it was started for '{who}' at {since}, without a lease and without a run, and nothing"
         f" was heard of it since; it is blocked if that stays so until {until}",
-        f"rota release {item.id}; or a sign that you are at it: rota note {item.id} TEXT",
+        (
+            Way(_FOR_OTHERS, f"rota release {item.id}"),
+            Way("if you are at it, say so", f"rota note {item.id} TEXT"),
+        ),
     )
 
 

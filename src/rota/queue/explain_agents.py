@@ -6,7 +6,7 @@ from rota.model.clock import from_text
 from rota.model.fleet import Budget, Fleet
 from rota.model.runs import AgentLimits
 from rota.queue.obstacles import in_review_words
-from rota.queue.reasons import Reason
+from rota.queue.reasons import Reason, Way
 from rota.runner.budget import used_up
 from rota.storage.port import Transaction
 
@@ -21,7 +21,7 @@ def _paused(agent: Agent) -> list[Reason]:
     if not agent.paused:
         return []
     why = f"agent '{agent.name}' is paused"
-    return [Reason("agent_paused", why, f"rota agent resume {agent.name}")]
+    return [Reason("agent_paused", why, (Way(command=f"rota agent resume {agent.name}"),))]
 
 
 def _busy(tx: Transaction, agent: Agent) -> list[Reason]:
@@ -33,8 +33,10 @@ def _busy(tx: Transaction, agent: Agent) -> list[Reason]:
         Reason(
             "no_free_slot",
             f"agent '{name}' has {busy} of {most} items in progress",
-            f"wait (rota list --status in_progress --agent {name}), or"
-            f" rota agent set {name} --max-concurrent {most + 1}",
+            (
+                Way("wait; what it works on", f"rota list --status in_progress --agent {name}"),
+                Way("let it do more at once", f"rota agent set {name} --max-concurrent {most + 1}"),
+            ),
         )
     ]
 
@@ -47,8 +49,10 @@ def _reviews(tx: Transaction, agent: Agent) -> list[Reason]:
         Reason(
             "in_review_limit",
             in_review_words(agent, waiting, busy),
-            f"see to its reviews (rota list --status in_review --agent {agent.name}), or"
-            f" rota agent set {agent.name} --max-in-review N",
+            (
+                Way("see to its reviews", f"rota list --status in_review --agent {agent.name}"),
+                Way("raise its limit", f"rota agent set {agent.name} --max-in-review N"),
+            ),
         )
     ]
 
@@ -70,11 +74,12 @@ def _limited(limits: AgentLimits, now: str) -> list[Reason]:
     reasons = []
     if (limits.usage_until or "") > now:
         why = f"the quota of '{name}' is used up until {limits.usage_until}"
-        reasons.append(Reason("usage_limit", why, "wait; it goes on by itself"))
+        reasons.append(Reason("usage_limit", why, (Way("wait; it goes on by itself"),)))
     if (limits.breaker_until or "") > now:
         said = f": {limits.note}" if limits.note else ""
         why = f"the breaker of '{name}' is open until {limits.breaker_until}{said}"
-        reasons.append(Reason("breaker_open", why, f"mend it, then rota agent resume {name}"))
+        again = Way("mend what it fails at, then let it go on", f"rota agent resume {name}")
+        reasons.append(Reason("breaker_open", why, (again,)))
     return reasons
 
 
@@ -89,5 +94,5 @@ def _spent(tx: Transaction, name: str, now: str, fleet: Fleet) -> list[Reason]:
 
 def _exhausted(tx: Transaction, budget: Budget, now: str, agent: str | None) -> list[Reason]:
     why = used_up(budget, from_text(now), tx.spent, agent)
-    fix = "wait, or raise budget.per_day in rota.yaml"
-    return [Reason("budget_exhausted", why, fix)] if why is not None else []
+    raised = Way("wait, or raise budget.per_day in rota.yaml")
+    return [Reason("budget_exhausted", why, (raised,))] if why is not None else []

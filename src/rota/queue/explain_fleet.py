@@ -12,7 +12,7 @@ from rota.model.schedules import ScheduleState, ScheduleType, SkipReason
 from rota.model.wanted import WorkWanted
 from rota.model.work import WorkItem
 from rota.queue.explain_agents import kept_by_itself, kept_from_running
-from rota.queue.reasons import Reason
+from rota.queue.reasons import Reason, Way
 from rota.scheduler.presence import is_attended, silent_since, unseen
 from rota.storage.port import Transaction
 from rota.storage.schedule_port import Node
@@ -175,26 +175,41 @@ def _no_schedule(agents: list[AgentSpec]) -> Reason:
     return Reason(
         "no_schedule",
         f"{who} it, and no schedule wakes {'it' if len(names) == 1 else 'them'}",
-        f"give '{names[0]}' a schedule in rota.yaml, or start it: rota worker --agent {names[0]}",
+        (
+            Way(
+                f"give '{names[0]}' a schedule in rota.yaml, or start it",
+                f"rota worker --agent {names[0]}",
+            ),
+        ),
     )
 
 
 def _no_taker(item: WorkItem, lookers: list[_Looker], fleet: Fleet) -> Reason:
     if item.source is not None:
         why = f"no agent of this fleet works from {item.source}"
-        return Reason("no_taker", why, f"add an agent with the work_source {item.source}")
+        added = Way(f"add an agent with the work_source {item.source}")
+        return Reason("no_taker", why, (added,))
     who = f"agent '{item.assigned_agent}'" if item.assigned_agent else "an agent"
-    fix = f"rota edit {item.id} --help, or change work_source of {who} in rota.yaml"
+    ways = (
+        Way(
+            f"change work_source of {who} in rota.yaml, or the item", f"rota edit {item.id} --help"
+        ),
+    )
     wanted = [*(one.wanted for one in lookers), *_wanted_asleep(item, fleet)]
     if not any(one.takes_type(item) for one in wanted):
         types = sorted({name for one in wanted for name in one.types})
         taken = f"type '{item.type}', only {_listed(types)}"
-        fix = f"rota edit {item.id} --type TYPE, or add it to work_source.types of {who}"
+        ways = (
+            Way(
+                f"add it to work_source.types of {who}, or give the item another type",
+                f"rota edit {item.id} --type TYPE",
+            ),
+        )
     else:
         taken = f"it, only {_listed(sorted({one.in_words for one in wanted}), '; or ')}"
     if item.assigned_agent is not None:
-        return Reason("no_taker", f"{who} does not take {taken}", fix)
-    return Reason("no_taker", f"no agent of this fleet takes {taken}", fix)
+        return Reason("no_taker", f"{who} does not take {taken}", ways)
+    return Reason("no_taker", f"no agent of this fleet takes {taken}", ways)
 
 
 def _wanted_asleep(item: WorkItem, fleet: Fleet) -> list[WorkWanted]:
@@ -228,18 +243,19 @@ def _at_capacity(tx: Transaction, name: str) -> list[Reason]:
     if running < most:
         return []
     why = f"agent '{name}' has {running} of {most} runs under way"
-    return [Reason("at_capacity", why, f"wait (rota run list --agent {name} --status running)")]
+    return [Reason("at_capacity", why, (_wait_for_runs(name),))]
+
+
+def _wait_for_runs(agent: str) -> Way:
+    return Way("wait; what it runs", f"rota run list --agent {agent} --status running")
 
 
 def _disabled(state: ScheduleState) -> list[Reason]:
     if state.enabled:
         return []
     called = _called(state)
-    return [
-        Reason(
-            "schedule_disabled", f"schedule {called} is disabled", f"rota schedule enable {called}"
-        )
-    ]
+    enable = Way(command=f"rota schedule enable {called}")
+    return [Reason("schedule_disabled", f"schedule {called} is disabled", (enable,))]
 
 
 def _doubts(state: ScheduleState, fleet: Fleet) -> list[Reason]:
@@ -256,7 +272,7 @@ def _doubts(state: ScheduleState, fleet: Fleet) -> list[Reason]:
             str(skip),
             f"schedule {called} did not start its agent at {state.last_skip_at}:"
             f" {state.last_skip_detail or skip}",
-            f"rota schedule show {called}",
+            (Way(command=f"rota schedule show {called}"),),
         )
     ]
 
@@ -289,7 +305,7 @@ def _absent(tx: Transaction, states: list[ScheduleState], scene: Scene) -> list[
     if ahead:
         moment, called = min(ahead)
         due = f"; schedule {called} {'was' if moment <= scene.now else 'is'} due at {moment}"
-    return [Reason("no_server", f"{since}{due}", "start `rota up`")]
+    return [Reason("no_server", f"{since}{due}", (Way("start a server", "rota up"),))]
 
 
 def _all_at(nodes: list[Node], deserted: Deserted) -> bool:
@@ -306,14 +322,15 @@ def _wakes(tx: Transaction, free: list[_Taker], now: str, *, ready: bool) -> lis
     if state.running:
         return [_overrun(tx, state)]
     # Anything else that keeps the item would end the trigger as well.
-    trigger = f"rota schedule trigger {_called(state)}" if ready and not taker.doubts else None
+    trigger = Way(command=f"rota schedule trigger {_called(state)}")
+    ways = (trigger,) if ready and not taker.doubts else ()
     if state.next_run_at is None:
-        return [_by_others(state, trigger)]
+        return [_by_others(state, ways)]
     when = "is due since" if state.next_run_at <= now else "looks for work next at"
-    return [Reason("next_wake", f"schedule {_called(state)} {when} {state.next_run_at}", trigger)]
+    return [Reason("next_wake", f"schedule {_called(state)} {when} {state.next_run_at}", ways)]
 
 
-def _by_others(state: ScheduleState, trigger: str | None) -> Reason:
+def _by_others(state: ScheduleState, ways: tuple[Way, ...]) -> Reason:
     called = _called(state)
     room, what = (
         ("hooks", "its webhook")
@@ -323,7 +340,7 @@ def _by_others(state: ScheduleState, trigger: str | None) -> Reason:
     return Reason(
         "not_by_clock",
         f"schedule {called} takes it, and only {what} wakes it, never the clock",
-        f"{trigger}, or POST /{room}/{called}" if trigger else None,
+        (*ways, Way(f"POST /{room}/{called}")) if ways else (),
     )
 
 
@@ -332,12 +349,12 @@ def _overrun(tx: Transaction, state: ScheduleState) -> Reason:
     called = _called(state)
     agent = tx.get_agent(state.agent) or Agent(state.agent)
     free = agent.max_concurrent > len(tx.busy_slots(state.agent))
-    more = f"; or give '{state.agent}', which has a slot free, one more schedule" if free else ""
+    more = Way(f"give '{state.agent}', which has a slot free, one more schedule")
     return Reason(
         "already_running",
         f"schedule {called} runs already, and does not overlap itself; it looks for work again"
         " when that run has ended",
-        f"wait (rota run list --agent {state.agent} --status running){more}",
+        (_wait_for_runs(state.agent), *((more,) if free else ())),
     )
 
 
@@ -361,7 +378,7 @@ def _going(run: Run) -> Reason:
     return Reason(
         "run",
         f"run {run.id} of '{run.agent}' works on it since {run.started_at}",
-        f"rota run log {run.id} --follow",
+        (Way(command=f"rota run log {run.id} --follow"),),
     )
 
 
@@ -373,5 +390,8 @@ def _left(run: Run, item: WorkItem, seen: str) -> Reason:
         "server_gone",
         f"the server of run {run.id} of '{run.agent}' has not been seen since {seen}; the item"
         f" comes back when that server starts again{elsewhere}",
-        f"start `rota up`; or rota release {item.id} --force",
+        (
+            Way("start that server", "rota up"),
+            Way("give it back at once", f"rota release {item.id} --force"),
+        ),
     )

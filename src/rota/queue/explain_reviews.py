@@ -2,34 +2,45 @@
 
 from rota.model.sources import ReviewLook, SourceState
 from rota.model.work import WorkItem
+from rota.queue.reasons import Reason, Way
 from rota.storage.port import Transaction
 
 
-def waits_for_review(tx: Transaction, item: WorkItem) -> str:
+def in_review(tx: Transaction, item: WorkItem) -> Reason:
     look = tx.review_look(item.id)
     if look is not None and look.address == item.artifact_url:
-        watched = _seen(look)
+        watched, decides = _seen(look)
     else:
-        watched = _unseen(tx, item.artifact_url or "")
-    return f"it waits for the review of {item.artifact_url}: {watched}"
-
-
-def _seen(look: ReviewLook) -> str:
-    if look.found == "open":
-        return f"{look.source} last looked at {look.looked_at}, and it is open"
-    return (
-        f"{look.source} last looked at {look.looked_at}, and it is not there: deleted, or hidden"
-        " from the token; nobody will decide it but you"
+        watched, decides = _unseen(tx, item.artifact_url or "")
+    return Reason(
+        "in_review",
+        f"it waits for the review of {item.artifact_url}: {watched}",
+        (
+            *((Way("merge it or close it there"),) if decides else ()),
+            Way("accept it", f"rota done {item.id}"),
+            Way("have it done again", f"rota reopen {item.id}"),
+        ),
     )
 
 
-def _unseen(tx: Transaction, address: str) -> str:
+def _seen(look: ReviewLook) -> tuple[str, bool]:
+    """And whether a decision there is noticed here."""
+    if look.found == "open":
+        return f"{look.source} last looked at {look.looked_at}, and it is open", True
+    return (
+        f"{look.source} last looked at {look.looked_at}, and it is not there: deleted, or hidden"
+        " from the token; nobody will decide it but you"
+    ), False
+
+
+def _unseen(tx: Transaction, address: str) -> tuple[str, bool]:
     source = next((one for one in tx.source_states() if _is_within(address, one)), None)
     if source is None:
-        return "nobody watches this address, because no source of rota.yaml has this repository"
+        why = "no source of rota.yaml has this repository"
+        return f"nobody watches this address, because {why}", False
     if source.poll_error is not None:
-        return f"{source.source} could not be read: {source.poll_error}"
-    return f"{source.source} has not looked at it yet"
+        return f"{source.source} could not be read: {source.poll_error}", True
+    return f"{source.source} has not looked at it yet", True
 
 
 def _is_within(address: str, state: SourceState) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rota.model.clock import Clock, SystemClock
+from rota.model.clock import Clock
 from rota.model.fleet import Fleet
 from rota.queue.explain_fleet import Deserted, nowhere
 from rota.queue.outside import OutsideWork
@@ -41,7 +41,6 @@ class Ledger:
     def on(
         cls,
         store: Store,
-        clock: Clock | None = None,
         *,
         node: str = "",
         logs: Path = Path(".rota/runs"),
@@ -50,19 +49,18 @@ class Ledger:
     ) -> "Ledger":
         """`node` is the node that runs agents here, if any; `logs` is where their output goes;
         `deserted` names a place of servers that has none now; `fleet` is what the file says."""
-        clock = clock or SystemClock()
         return cls(
-            WorkQueue(store, clock),
-            Views(store, clock, deserted=deserted, fleet=fleet),
-            Tokens(store, clock),
-            Sweeper(store, clock),
-            OutsideWork(store, clock),
-            RunBook(store, node=node, logs=logs, clock=clock),
-            Admission(store, clock),
-            Postbox(store, clock),
-            Schedules(store, clock),
-            Figures(store, clock),
+            WorkQueue(store),
+            Views(store, deserted=deserted, fleet=fleet),
+            Tokens(store),
+            Sweeper(store),
+            OutsideWork(store),
+            RunBook(store, node=node, logs=logs),
+            Admission(store),
+            Postbox(store),
+            Schedules(store, store.clock),
+            Figures(store),
             Writes(store),
-            clock,
+            store.clock,
             store.url,
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, Unpack
 
 from rota.model.claims import ClaimedItem
-from rota.model.clock import Clock, IdFactory, SystemClock, to_text
+from rota.model.clock import IdFactory, to_text
 from rota.model.errors import NotFound, Refused
 from rota.model.sources import (
     Approval,
@@ -33,9 +33,9 @@ MAX_TEXT = 2_000
 
 
 class OutsideWork:
-    def __init__(self, store: Store, clock: Clock | None = None) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._clock = clock or SystemClock()
+        self._clock = store.clock
         self._ids = IdFactory(self._clock)
 
     def _now(self) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from rota.model.clock import Clock, SystemClock, to_text
+from rota.model.clock import to_text
 from rota.model.errors import NotFound
 from rota.model.runs import FIRST_POST, OutboxEntry, PostPlace
 from rota.model.work import MAX_PAGE
@@ -10,9 +10,9 @@ from rota.storage.port import Store, Topic, Transaction
 
 
 class Postbox:
-    def __init__(self, store: Store, clock: Clock | None = None) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._clock = clock or SystemClock()
+        self._clock = store.clock
 
     async def list(
         self, *, buried: bool = False, limit: int = 50, after: PostPlace = FIRST_POST

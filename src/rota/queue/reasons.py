@@ -6,10 +6,27 @@ _MARKS = tuple(".,;:!?")  # a line that ends with one of these needs no separato
 
 
 @dataclass(frozen=True, slots=True)
+class Way:
+    """What would change it: in words, by a command, or both. The command can be pasted as it is, so
+    it is never made of what somebody wrote; in capital letters is what a person puts in."""
+
+    words: str | None = None
+    command: str | None = None
+
+    def __str__(self) -> str:
+        return ": ".join(filter(None, (self.words, self.command)))
+
+
+@dataclass(frozen=True, slots=True)
 class Reason:
     code: str
     message: str
-    fix: str | None = None
+    ways: tuple[Way, ...] = ()
+
+    @property
+    def fix(self) -> str | None:
+        """The ways in one line."""
+        return "; or ".join(map(str, self.ways)) or None
 
 
 def in_one_line(text: str) -> str:

@@ -6,16 +6,14 @@ from datetime import timedelta
 import structlog
 
 from rota.model.access import RECOVERY
-from rota.model.clock import Clock, to_text
+from rota.model.clock import to_text
 from rota.model.errors import NotFound, Refused, VersionMismatch
 from rota.model.runs import Run
 from rota.model.status import Outcome, Status, Verb
 from rota.model.work import WorkItem
+from rota.queue.ledger import Ledger
 from rota.queue.moves import Order
-from rota.queue.service import WorkQueue
 from rota.queue.sweeper import ATTEMPTS_EXHAUSTED
-from rota.queue.views import Views
-from rota.runner.records import RunBook
 
 log = structlog.get_logger()
 
@@ -36,30 +34,25 @@ class Recovery:
 
     name = "recovery"
 
-    def __init__(
-        self, queue: WorkQueue, views: Views, runs: RunBook, place: str, clock: Clock
-    ) -> None:
-        self._queue = queue
-        self._views = views
-        self._runs = runs
+    def __init__(self, ledger: Ledger, place: str) -> None:
+        self._ledger = ledger
         self._place = place
-        self._clock = clock
 
     async def tick(self) -> float:
-        before = to_text(self._clock.now() - timedelta(seconds=WORKER_SECONDS))
-        await self._runs.bury(self._place, before)
+        before = to_text(self._ledger.clock.now() - timedelta(seconds=WORKER_SECONDS))
+        await self._ledger.runs.bury(self._place, before)
         # Not only the runs that were just buried: a server may have died between these two steps.
-        for run in await self._runs.lost_at_work():
+        for run in await self._ledger.runs.lost_at_work():
             await self._give_back(run)
         return LOOK_SECONDS
 
     async def _give_back(self, run: Run) -> None:
         log.warning("run lost", run=run.id, agent=run.agent, item=run.work_item_id)
         with suppress(NotFound, Refused, VersionMismatch):  # the item has moved in the meantime
-            item = await self._views.item(run.work_item_id or "")
+            item = await self._ledger.views.item(run.work_item_id or "")
             if item.status is not Status.IN_PROGRESS or item.epoch != run.epoch:
                 return
-            await self._queue.apply(_order(run, item))
+            await self._ledger.queue.apply(_order(run, item))
 
 
 def _order(run: Run, item: WorkItem) -> Order:

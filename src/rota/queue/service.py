@@ -16,7 +16,7 @@ from rota.model.claims import (
     Completion,
     NothingClaimed,
 )
-from rota.model.clock import Clock, IdFactory, SystemClock, later, to_text
+from rota.model.clock import IdFactory, later, to_text
 from rota.model.errors import InvalidInput, NoFreeSlot
 from rota.model.status import Status, Verb
 from rota.model.work import MAX_BATCH, NewItem, Project, WorkItem, check_name, check_text
@@ -32,9 +32,9 @@ T = TypeVar("T")
 
 
 class WorkQueue:
-    def __init__(self, store: Store, clock: Clock | None = None) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._clock = clock or SystemClock()
+        self._clock = store.clock
         self._ids = IdFactory(self._clock)
         self._submitting = Gathering(store, self._submit_all, weight=lambda call: len(call.items))
         self._taking = Gathering(store, self._take_all, self._give_back, lambda one: one.limit)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from rota.model.clock import Clock, SystemClock, from_text, to_text
+from rota.model.clock import from_text, to_text
 from rota.model.runs import Spent
 from rota.model.statistics import (
     Bucket,
@@ -53,9 +53,9 @@ class _Kept:
 
 
 class Figures:
-    def __init__(self, store: Store, clock: Clock | None = None) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._clock = clock or SystemClock()
+        self._clock = store.clock
         self._kept: dict[tuple[Window, str], _Kept] = {}
         self._looking = asyncio.Lock()
 

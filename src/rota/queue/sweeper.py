@@ -9,16 +9,17 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from rota.model.access import SWEEPER
-from rota.model.clock import Clock, Hindsight, IdFactory, from_text, to_text
+from rota.model.clock import Hindsight, IdFactory, from_text, to_text
 from rota.model.status import Outcome, Verb
 from rota.model.work import WorkItem
 from rota.queue import moves
 from rota.queue.moves import Order
-from rota.storage.port import Store, Topic, Transaction
+from rota.storage.port import Abandoned, Store, Topic, Transaction
 
 STALE_AFTER = timedelta(minutes=30)
 KEEP_KEYS = timedelta(days=30)
 KEEP_DELIVERIES = timedelta(days=30)
+SILENT_SECONDS = 30.0  # of a process in the middle of a transaction, which takes milliseconds
 BATCH = 500
 ATTEMPTS_EXHAUSTED = "attempts_exhausted"
 
@@ -78,12 +79,13 @@ def _block(tx: Transaction, item: WorkItem, quiet_for: timedelta, now: str) -> s
 class Sweeper:
     """A chore: the daemon calls `tick`, and other code may call it too."""
 
-    def __init__(self, store: Store, clock: Clock, *, stale_after: timedelta = STALE_AFTER) -> None:
+    def __init__(self, store: Store, *, stale_after: timedelta = STALE_AFTER) -> None:
         self._store = store
-        self._clock = clock
-        self._ids = IdFactory(clock)
-        self._hindsight = Hindsight(clock)
+        self._clock = store.clock
+        self._ids = IdFactory(store.clock)
+        self._hindsight = Hindsight(store.clock)
         self.stale_after = stale_after
+        self._looked: set[str] = set()
 
     async def tick(self) -> Swept:
         def body(tx: Transaction) -> Swept:
@@ -116,6 +118,13 @@ class Sweeper:
             return longest
         ahead = (min(moments) - self._clock.now()).total_seconds()
         return min(max(ahead, 0.01), longest)
+
+    async def end_abandoned(self) -> list[Abandoned]:
+        """End transactions that their processes have left open, when a second look finds them as
+        the first did. The database undoes them; a process that goes on runs its own again."""
+        found = await self._store.end_abandoned(SILENT_SECONDS, self._looked)
+        self._looked = {one.mark for one in found}
+        return [one for one in found if one.ended]
 
     async def prune(self) -> int:
         """Delete idempotency keys and deliveries that are too old to be repeated."""

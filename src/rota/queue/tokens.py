@@ -13,7 +13,7 @@ from rota.model.access import (
     check_token_name,
     hash_secret,
 )
-from rota.model.clock import Clock, IdFactory, SystemClock, from_text, to_text
+from rota.model.clock import IdFactory, from_text, to_text
 from rota.model.errors import InvalidInput, NotFound, StorageError, Unauthenticated
 from rota.queue import intake
 from rota.storage.port import Store, Transaction
@@ -26,9 +26,9 @@ _ANOTHER = "whoever runs the server makes another: rota token create"
 
 
 class Tokens:
-    def __init__(self, store: Store, clock: Clock | None = None) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._clock = clock or SystemClock()
+        self._clock = store.clock
         self._ids = IdFactory(self._clock)
         self._noting: dict[str, asyncio.Future[None]] = {}  # by token: uses not written yet
 

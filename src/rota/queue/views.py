@@ -7,7 +7,7 @@ from typing import Any
 
 from rota.model.agents import AgentLoad
 from rota.model.claims import Claim
-from rota.model.clock import Clock, SystemClock, to_text
+from rota.model.clock import to_text
 from rota.model.cursors import pack, unpack
 from rota.model.errors import BadCursor, InvalidInput, NotFound
 from rota.model.events import Event, EventFilter, EventType
@@ -103,13 +103,12 @@ class Views:
     def __init__(
         self,
         store: Store,
-        clock: Clock | None = None,
         *,
         deserted: Deserted = nowhere,
         fleet: Callable[[], Fleet] = Fleet,
     ) -> None:
         self._store = store
-        self._clock = clock or SystemClock()
+        self._clock = store.clock
         self._deserted = deserted
         self._fleet = fleet
 

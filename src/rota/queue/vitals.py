@@ -19,7 +19,7 @@ def vitals(tx: Transaction, now: datetime) -> Vitals:
     return Vitals(
         ended={status: tx.count_ended(status, hour) for status in sorted(TERMINAL)},
         lead_time=_lead_time(tx, hour),
-        runs=tuple(tx.runs_by_agent(hour.begins)),
+        runs=tuple(tx.tallies(hour.begins)),
         open_runs=tx.count_open_runs(),
         agents=tuple(tx.agent_loads()),
         schedules_late=_late(tx.earliest_schedule(), now),

@@ -7,7 +7,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from rota.model.agents import Agent, room_for_reviews
-from rota.model.clock import Clock, from_text, to_text
+from rota.model.clock import from_text, to_text
 from rota.model.errors import InvalidInput
 from rota.model.fleet import AgentSpec, Budget
 from rota.model.runs import AgentLimits, RunEnd, RunFilter, RunStatus, Spent, in_a_row
@@ -42,10 +42,10 @@ class Standing:
 
 
 class Admission:
-    def __init__(self, store: Store, clock: Clock, budget: Callable[[], Budget] = Budget) -> None:
+    def __init__(self, store: Store, budget: Callable[[], Budget] = Budget) -> None:
         """`budget` returns what all agents together may spend; it is called each time."""
         self._store = store
-        self._clock = clock
+        self._clock = store.clock
         self._budget = budget
 
     async def refusal(self, agent: AgentSpec, *, for_an_item: bool = False) -> Refusal | None:

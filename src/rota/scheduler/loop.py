@@ -7,7 +7,7 @@ beginning of that index, however many schedules there are.
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -15,9 +15,10 @@ from functools import partial
 
 import structlog
 
-from rota.model.clock import Clock, Hindsight, IdFactory, SystemClock, from_text, to_text
+from rota.model.clock import Clock, Hindsight, IdFactory, from_text, to_text
 from rota.model.errors import SchedulerError, SchedulerShutdownError, StorageError
 from rota.model.fleet import AgentSpec
+from rota.model.runs import RunStatus
 from rota.model.schedules import ScheduleCheck, Trigger
 from rota.scheduler.due import Rng
 from rota.scheduler.ending import Endings
@@ -30,7 +31,7 @@ from rota.scheduler.taking import Taken, Taker, check, take_due, take_waiting
 from rota.scheduler.triggering import OnTrigger, TriggerInfo, succeed
 from rota.scheduler.underway import Underway
 from rota.storage.port import Store, Transaction
-from rota.storage.schedule_port import HEAD, Place
+from rota.storage.schedule_port import HEAD, Place, TriggerEnd
 
 log = structlog.get_logger()
 
@@ -41,6 +42,8 @@ SHORTEST_PAUSE = 0.001
 STEP_BACK = timedelta(seconds=1)
 # For how long due schedules of other nodes' agents are skipped at the head of the line.
 FOREIGN_FOR = timedelta(seconds=30)
+# For how long a commit without an answer may still come through.
+UNSURE_FOR = timedelta(minutes=1)
 REWIND_PAGE = 1_000
 PAGES_AT_ONCE = 20
 KEEP_TRIGGERS = timedelta(days=30)
@@ -84,14 +87,13 @@ class Scheduler:
         self._store = store
         self._node = node
         self._check_interval = check_interval
-        self._clock = clock or SystemClock()
+        self._clock = clock or store.clock
         self._sleep = sleep
         self._rng = rng
         self._ids = IdFactory(self._clock)
         self._presence = Presence(store, node, place or node)
         self._keeping = Keeping(store, node, rng)
         self._came_back = self._fewer = self._set_right = False
-        self._apart: set[str] = set()
         self._roster = Roster()
         endings = Endings(store, self._clock, rng, lambda: self._roster)
         self._underway = Underway(on_trigger, endings, self.wake, sleep)
@@ -99,6 +101,7 @@ class Scheduler:
         self._started_at: datetime | None = None
         self._last_check_at: datetime | None = None
         self._check_count = self._trigger_count = 0
+        self._unsure_until: datetime | None = None
         self._foreign: Place = HEAD
         self._foreign_since: datetime | None = None
         self._loop: asyncio.Task[None] | None = None
@@ -239,12 +242,12 @@ class Scheduler:
             await self._mind_the_clock(now)
             kept = await self._presence.keep(now)
             self._say_lost(kept.lost)
-            self._say_apart(kept.apart)
             self._came_back |= kept.came_back
             self._fewer |= kept.fewer
             self._set_right |= kept.set_right
             await self._look_over(now)
             await self._tidy(now)
+            await self._begin_left(now)
             pause = await self._check(now)
             self._check_count += 1
             self._last_check_at = now
@@ -304,8 +307,8 @@ class Scheduler:
         after, more = "", True
         while more and self.is_running():
             taker = self._taker(now)
-            taken = await self._store.transact(partial(take_waiting, taker=taker, after=after))
-            self._begin(taken, taker.roster)
+            taken = await self._taken(partial(take_waiting, taker=taker, after=after), now)
+            self._begin(taken.triggers, taker.roster)
             after, more = taken.last_id, taken.more
 
     async def _take_due(self, now: datetime) -> bool:
@@ -313,12 +316,48 @@ class Scheduler:
         life in between."""
         for _ in range(PAGES_AT_ONCE):
             taker, beyond = self._taker(now), self._beyond(now)
-            taken = await self._store.transact(partial(take_due, taker=taker, beyond=beyond))
-            self._begin(taken, taker.roster)
+            taken = await self._taken(partial(take_due, taker=taker, beyond=beyond), now)
+            self._begin(taken.triggers, taker.roster)
             self._foreign = taken.foreign_until
             if not (taken.more and self.is_running()):
                 return False
         return True
+
+    async def _taken(self, take: Callable[[Transaction], Taken], now: datetime) -> Taken:
+        try:
+            return await self._store.transact(take)
+        except BaseException:  # it may have been committed all the same
+            self._unsure_until = now + UNSURE_FOR
+            raise
+
+    async def _begin_left(self, now: datetime) -> None:
+        """Begin what this node took by a commit whose answer was lost. Otherwise nobody would end
+        it while the node lives, and its schedule would run no more."""
+        if self._unsure_until is None:
+            return
+        under_way = self._underway.ids()  # first: what ends meanwhile must not begin again
+        taken = await self._store.read(lambda tx: tx.taken_by(self._node))
+        left = [one for one in taken if one.id not in under_way]
+        known = [one for one in left if (one.agent, one.schedule) in self._roster.schedules]
+        self._begin(known, self._roster)
+        await self._end_lost([one for one in left if one not in known], now)
+        if not now < self._unsure_until:
+            self._unsure_until = None
+
+    async def _end_lost(self, triggers: Sequence[Trigger], now: datetime) -> None:
+        """For schedules that the file has lost since."""
+        why = "its schedule is not in the file any more"
+        ends = [
+            TriggerEnd(one.id, one.agent, one.schedule, RunStatus.LOST, why) for one in triggers
+        ]
+
+        def body(tx: Transaction) -> None:
+            tx.end_triggers(ends, to_text(now))
+            tx.free_waiting({one.agent for one in ends}, to_text(now))
+
+        if ends:
+            await self._store.transact(body)
+            self._say_lost(triggers)
 
     def _taker(self, now: datetime) -> Taker:
         return Taker(self._node, self._roster, now, self._ids.new, self._rng)
@@ -337,25 +376,15 @@ class Scheduler:
         ahead = (from_text(next_wake) - self._clock.now()).total_seconds()
         return min(max(ahead, SHORTEST_PAUSE), self._check_interval)
 
-    def _begin(self, taken: Taken, roster: Roster) -> None:
+    def _begin(self, triggers: Iterable[Trigger], roster: Roster) -> None:
         """Uses the roster that the triggers were taken with: it may have changed meanwhile."""
-        for trigger in taken.triggers:
+        for trigger in triggers:
             agent, schedule = (
                 roster.agents[trigger.agent],
                 roster.schedules[trigger.agent, trigger.schedule],
             )
             self._trigger_count += 1
             self._underway.begin(TriggerInfo(agent, schedule, trigger))
-
-    def _say_apart(self, apart: Mapping[str, float]) -> None:
-        """Once for each: leases and slots are compared with both clocks, so one must be set."""
-        for place in apart.keys() - self._apart:
-            log.warning(
-                "another server's clock differs from ours",
-                server=place,
-                seconds_ahead=round(apart[place]),
-            )
-        self._apart |= apart.keys()
 
     def _say_lost(self, lost: Sequence[Trigger]) -> None:
         for one in lost:

@@ -1,13 +1,13 @@
 """A node shows that it lives, and ends nodes that are dead, with their open triggers.
 
-Each node writes the time of its own clock, and clocks differ. A node is therefore not judged by the
-age of that time, but by whether it changes while another node watches and counts by its own clock.
+A clock may be set, and a node may be frozen between reading it and writing. A node is therefore not
+judged by the age of its last sign, but by whether it changes while another node watches.
 """
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from rota.model.clock import from_text, to_text
@@ -66,7 +66,6 @@ class Kept:
     came_back: bool = False  # other nodes had taken us for dead
     fewer: bool = False  # a node has ended since the last look
     set_right: bool = False  # a node whose clock was ahead of ours has gone, or set it
-    apart: Mapping[str, float] = field(default_factory=dict)  # by place: seconds ahead of us
 
 
 # The time that each node wrote last, and since when we know it.
@@ -88,18 +87,6 @@ def is_set_right(before: Sights, after: Sights, now: datetime) -> bool:
         wrote > ahead and (one not in after or after[one][0] < wrote)
         for one, (wrote, _) in before.items()
     )
-
-
-def clocks_apart(nodes: Sequence[Node], before: Sights, now: datetime) -> dict[str, float]:
-    """The nodes whose clocks differ from ours, by place, with the seconds that they are ahead. Only
-    nodes that have written since we last looked: the time of the others says nothing."""
-    ahead = {
-        one.place: (from_text(one.seen_at) - now).total_seconds()
-        for one in nodes
-        if one.id in before and before[one.id][0] != one.seen_at
-    }
-    most = SILENT_AFTER.total_seconds()
-    return {place: seconds for place, seconds in ahead.items() if abs(seconds) > most}
 
 
 class Presence:
@@ -143,9 +130,8 @@ class Presence:
             silent = [one for one in living if now - sights[one.id][1] >= DEAD_AFTER]
             lost = tx.end_dead_nodes(node, silent, text)
             set_right = is_set_right(self._sights, sights, now)
-            apart = clocks_apart(living, self._sights, now)
             fewer = not self._sights.keys() <= sights.keys()
-            return Kept(lost, came_back, fewer, set_right, apart), sights
+            return Kept(lost, came_back, fewer, set_right), sights
 
         kept, self._sights = await self._store.transact(body)
         self._seen = now

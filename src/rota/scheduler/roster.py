@@ -56,7 +56,8 @@ class Roster:
 
 @dataclass(frozen=True, slots=True)
 class Others:
-    """What the other living nodes have. A node that has not said yet may have anything."""
+    """What the other living nodes have, or all of them. A node that has not said yet may have
+    anything."""
 
     names: frozenset[Name] = frozenset()
     all_said: bool = True

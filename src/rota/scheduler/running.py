@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 from datetime import datetime
 
-from rota.model.clock import Clock, IdFactory, SystemClock, to_text
+from rota.model.clock import Clock, IdFactory, to_text
 from rota.model.errors import ScheduleTriggerError
 from rota.model.fleet import AgentSpec
 from rota.model.runs import RunStatus
@@ -57,7 +57,7 @@ async def run_schedule(
     Meanwhile the caller shows signs of life as a node. If none could be written for half a minute,
     another node may have taken it for dead; the result is then `lost`, however the run went.
     """
-    clock = clock or SystemClock()
+    clock = clock or store.clock
     node = IdFactory(clock).new()
     presence = Presence(store, node, node)
     await presence.enter(clock.now())

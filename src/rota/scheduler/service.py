@@ -5,8 +5,8 @@ from a server that runs no agents, and survives a crash. A node that knows the a
 it up when there is room.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from rota.model.clock import Clock, IdFactory, parse_time, to_text
@@ -22,7 +22,7 @@ from rota.model.schedules import (
 from rota.model.work import check_name, check_text
 from rota.scheduler.due import IMPORTED, Rhythm, first_slot
 from rota.scheduler.presence import alive_since
-from rota.scheduler.roster import Roster
+from rota.scheduler.roster import Others, Roster
 from rota.storage.port import Store, Transaction
 from rota.storage.schedule_port import TriggerRecord, Wakings
 
@@ -83,11 +83,29 @@ class Schedules:
     ) -> list[ScheduleState]:
         """By agent and name."""
         since = self._alive_since()
-        return await self._store.read(lambda tx: tx.schedule_states(agent, after, limit, since))
+
+        def body(tx: Transaction) -> list[ScheduleState]:
+            attending = Others.of(tx.living_rosters(since))
+            states = tx.schedule_states(agent, after, limit, since)
+            return [_by(attending, state) for state in states]
+
+        return await self._store.read(body)
 
     async def get(self, agent: str, name: str) -> ScheduleState:
         since = self._alive_since()
-        return await self._store.read(lambda tx: _found(tx, agent, name, since))
+        return await self._store.read(lambda tx: _shown(tx, agent, name, since))
+
+    async def unattended(self, agents: Collection[str]) -> set[str]:
+        """Those of these agents that have schedules, none of which a living node has."""
+        since = self._alive_since()
+
+        def body(tx: Transaction) -> set[str]:
+            attending = Others.of(tx.living_rosters(since))
+            names = {(one.agent, one.name) for one in tx.standings(sorted(agents))}
+            kept = {agent for agent, name in names if attending.may_have((agent, name))}
+            return {agent for agent, _ in names} - kept
+
+        return await self._store.read(body)
 
     async def trigger_record(self, trigger_id: str) -> TriggerRecord:
         found = await self._store.read(lambda tx: tx.get_trigger(trigger_id))
@@ -109,13 +127,13 @@ class Schedules:
         now, since = self._clock.now(), self._alive_since()
 
         def body(tx: Transaction) -> ScheduleState:
-            state = _found(tx, agent, name, since)
+            state = _locked(tx, agent, name, since)
             if state.enabled:
-                return state
+                return _shown(tx, agent, name, since)
             slot = first_slot(state, now)
             tx.enable_schedule(agent, name, slot, slot)
             tx.append([_switched(agent, name, True, actor, to_text(now))])
-            return _found(tx, agent, name, since)
+            return _shown(tx, agent, name, since)
 
         return await self._woken(body)
 
@@ -124,12 +142,12 @@ class Schedules:
         now, since = to_text(self._clock.now()), self._alive_since()
 
         def body(tx: Transaction) -> ScheduleState:
-            state = _found(tx, agent, name, since)
+            state = _locked(tx, agent, name, since)
             if not state.enabled:
-                return state
+                return _shown(tx, agent, name, since)
             tx.disable_schedule(agent, name)
             tx.append([_switched(agent, name, False, actor, now)])
-            return _found(tx, agent, name, since)
+            return _shown(tx, agent, name, since)
 
         return await self._woken(body)
 
@@ -229,6 +247,7 @@ class Schedules:
         ran = None if last_run_at is None else min(parse_time(last_run_at, "last_run_at"), now)
 
         def body(tx: Transaction) -> bool:
+            tx.lock_schedules([agent])  # see `_locked`
             known = tx.schedule_state(agent, name, since)
             rhythm = Rhythm.known(known.definition) if known else None
             slot = rhythm.first(ran, now) if rhythm and enabled else None
@@ -265,6 +284,21 @@ def _found(tx: Transaction, agent: str, name: str, alive_since: str) -> Schedule
             schedule=name[:80],
         )
     return state
+
+
+def _shown(tx: Transaction, agent: str, name: str, alive_since: str) -> ScheduleState:
+    state = _found(tx, agent, name, alive_since)
+    return _by(Others.of(tx.living_rosters(alive_since)), state)
+
+
+def _by(attending: Others, state: ScheduleState) -> ScheduleState:
+    return replace(state, attended=attending.may_have((state.agent, state.name)))
+
+
+def _locked(tx: Transaction, agent: str, name: str, alive_since: str) -> ScheduleState:
+    """Times follow from the definition, which a server that reads its file may be writing."""
+    tx.lock_schedules([agent])
+    return _found(tx, agent, name, alive_since)
 
 
 def _switched(agent: str, name: str, enabled: bool, actor: str | None, now: str) -> NewEvent:

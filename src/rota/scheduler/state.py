@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from rota.model.clock import Clock, SystemClock, parse_time, to_text
+from rota.model.clock import Clock, parse_time, to_text
 from rota.model.errors import InvalidInput, NotFound, Refused
 from rota.model.schedules import ScheduleState, ScheduleStatus
 from rota.scheduler.due import first_slot
@@ -16,14 +16,14 @@ async def get_schedule_state(
     store: Store, agent: str, name: str, *, clock: Clock | None = None
 ) -> ScheduleState | None:
     """None when there is no such schedule."""
-    since = alive_since(_now(clock))
+    since = alive_since(_now(store, clock))
     return await store.read(lambda tx: tx.schedule_state(agent, name, since))
 
 
 async def get_agent_schedule_states(
     store: Store, agent: str, *, clock: Clock | None = None
 ) -> dict[str, ScheduleState]:
-    since = alive_since(_now(clock))
+    since = alive_since(_now(store, clock))
 
     def body(tx: Transaction) -> dict[str, ScheduleState]:
         known: dict[str, ScheduleState] = {}
@@ -56,10 +56,11 @@ async def update_schedule_state(
     if last_error is not None:
         changes["last_error"] = last_error
     at = None if next_run_at is None else _moment(next_run_at, "next_run_at")
-    now = _now(clock)
+    now = _now(store, clock)
     since = alive_since(now)
 
     def body(tx: Transaction) -> ScheduleState | None:
+        tx.lock_schedules([agent])  # its times follow from its definition, which may be changing
         state = tx.schedule_state(agent, name, since)
         if state is None:
             return None
@@ -109,5 +110,5 @@ def _moment(value: str | datetime, field: str) -> str:
     return to_text(parse_time(text, field))
 
 
-def _now(clock: Clock | None) -> datetime:
-    return (clock or SystemClock()).now()
+def _now(store: Store, clock: Clock | None) -> datetime:
+    return (clock or store.clock).now()

@@ -16,7 +16,7 @@ def sync(tx: Transaction, roster: Roster, node: str, now: datetime, rng: Rng | N
     is not in our file but that another living node has is not dropped: its file may be newer.
 
     If nothing has changed, no times are computed, so a restart is cheap."""
-    stored = _stored(tx, roster)
+    stored = _locked(tx, roster)
     standings = (
         standing_of(schedule, stored.get(name), now, rng, source=roster.source(name))
         for name, schedule in roster.schedules.items()
@@ -46,7 +46,7 @@ def is_whole(tx: Transaction, roster: Roster) -> bool:
 def mend(tx: Transaction, roster: Roster, now: datetime, rng: Rng | None = None) -> int:
     """Bring back schedules that are gone or rest; returns how many. Everything else is left as the
     ledger has it: another node may have read a newer file, or an operator may have changed it."""
-    stored = _stored(tx, roster)
+    stored = _locked(tx, roster)
     standings = (
         standing_of(schedule, stored.get(name), now, rng, source=roster.source(name))
         for name, schedule in roster.schedules.items()
@@ -55,6 +55,12 @@ def mend(tx: Transaction, roster: Roster, now: datetime, rng: Rng | None = None)
     mended = [standing for standing in standings if standing is not None]
     tx.put_schedules(mended)
     return len(mended)
+
+
+def _locked(tx: Transaction, roster: Roster) -> dict[Name, Standing]:
+    """What is written goes by what was read, so an operator's switch must not come in between."""
+    tx.lock_schedules(roster.names())
+    return _stored(tx, roster)
 
 
 def _stored(tx: Transaction, roster: Roster) -> dict[Name, Standing]:

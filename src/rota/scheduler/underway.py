@@ -39,6 +39,9 @@ class Underway:
     def by_agent(self) -> Counter[str]:
         return Counter(info.agent.name for info in self._tasks.values())
 
+    def ids(self) -> set[str]:
+        return {info.trigger.id for info in self._tasks.values()}
+
     def begin(self, info: TriggerInfo) -> None:
         task = asyncio.create_task(self._carry_out(info), name=f"trigger {info.trigger.id}")
         self._tasks[task] = info

@@ -16,7 +16,7 @@ from typing import Any
 
 import structlog
 
-from rota.model.clock import Clock, from_text, to_text
+from rota.model.clock import from_text, to_text
 from rota.model.errors import (
     ClaimLost,
     DeliveryFailed,
@@ -89,7 +89,6 @@ class Outbox:
         store: Store,
         ledger: Ledger,
         manager: WorkSourceManager,
-        clock: Clock,
         couriers: Mapping[str, Courier] = MappingProxyType({}),
         *,
         channels: Callable[[], Collection[str] | None] = lambda: None,
@@ -101,7 +100,7 @@ class Outbox:
         self._store = store
         self._ledger = ledger
         self._manager = manager
-        self._clock = clock
+        self._clock = ledger.clock
         self._under_way: set[asyncio.Task[None]] = set()
         self._left: set[str] = set()  # what this server could not deliver, and others may
         self.keeping = Keeping(store, ledger)

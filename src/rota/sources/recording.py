@@ -3,12 +3,10 @@
 import asyncio
 from dataclasses import dataclass, replace
 
-from rota.model.clock import Clock
 from rota.model.errors import InvalidInput, StorageUnavailable
 from rota.model.fleet import AgentSpec
 from rota.model.runs import OutboxEntry, Run, RunEnd, RunFilter
 from rota.queue.ledger import Ledger
-from rota.runner.records import RunBook
 from rota.sources.holding import Taken
 from rota.sources.outbox import letter
 from rota.sources.port import ReleaseOptions, WorkResult
@@ -21,8 +19,6 @@ UNTOLD = "(what it said cannot be stored)"
 @dataclass(frozen=True, slots=True)
 class Recorder:
     ledger: Ledger
-    runs: RunBook
-    clock: Clock
 
     async def record(
         self, agent: AgentSpec, run: Run, taken: Taken | None, end: RunEnd
@@ -34,8 +30,10 @@ class Recorder:
         while True:
             try:
                 said = await self._said(agent, run, taken, end) if taken is not None else None
-                letters = [letter(run, taken, said, self.clock.now())] if taken and said else []
-                ended = await self.runs.end(run, end, agent, letters)
+                letters = (
+                    [letter(run, taken, said, self.ledger.clock.now())] if taken and said else []
+                )
+                ended = await self.ledger.runs.end(run, end, agent, letters)
             except StorageUnavailable:
                 await asyncio.sleep(RETRY_SECONDS)
             except InvalidInput:
@@ -54,7 +52,7 @@ class Recorder:
         return verdict(
             end,
             agent.retry,
-            self.clock.now(),
+            self.ledger.clock.now(),
             run.attempt,
             most,
             review_gate=agent.review_gate,
@@ -65,7 +63,7 @@ class Recorder:
         if run.work_item_id is None:
             return 0
         wanted = RunFilter(agent=run.agent, work_item_id=run.work_item_id, before=run.id)
-        return refusals_before(run, await self.runs.find(wanted, MOST_REFUSALS))
+        return refusals_before(run, await self.ledger.runs.find(wanted, MOST_REFUSALS))
 
 
 def _plain(end: RunEnd) -> RunEnd:

@@ -36,11 +36,20 @@ _Text = tuple[bytes, tuple[int, ...]]  # a statement, and the types of its value
 MOST_PREPARED = 200
 # A statement with this many bytes is sent at once, so that the server works on it meanwhile.
 EARLY_BYTES = 500
-_WRITES = b"BEGIN"
+# Not left to the default of the database: whoever waits for a lock reads what came before it.
+_WRITES = b"BEGIN ISOLATION LEVEL READ COMMITTED"
 _READS = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+# How long a statement waits for a lock of another session, unless the address, the role or the
+# database says it: then its caller gets an answer, as on SQLite.
+LOCK_WAIT = """
+CASE current_setting('lock_timeout') WHEN '0' THEN '10s' ELSE current_setting('lock_timeout') END
+"""
 # The settings that a connection of our own keeps (see `postgres_connection`); behind a pool they
 # are set for one transaction.
-_FOR_NOW = b"SELECT set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)"
+_FOR_NOW = f"""
+SELECT set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true),
+  set_config('lock_timeout', {LOCK_WAIT}, true)
+""".encode()
 
 
 @dataclass(eq=False, slots=True)

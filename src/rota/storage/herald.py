@@ -1,23 +1,29 @@
 """Wake-ups between processes that share one PostgreSQL database."""
 
 import contextlib
+import os
 import secrets
+import select
 import threading
 import time
 from collections.abc import Callable
 
 import psycopg
+from psycopg.errors import error_from_result
+from psycopg.pq import ExecStatus
 
+from rota.model.errors import StorageUnavailable
 from rota.storage.dialogue import Connection
 from rota.storage.port import Topic
 from rota.storage.postgres_connection import connect
 
 CHANNEL = "rota"
 BREATH_SECONDS = 0.005
+PAUSE_SECONDS = 1.0  # before the next connection, when one was lost
 
 
 class Herald:
-    """Tells other processes of commits, and listens for theirs.
+    """Tells other processes of commits, and listens for theirs, on one connection.
 
     NOTIFY is sent after the commit and not inside it: PostgreSQL serialises
     all commits that notify, and their waits for the disk would no longer
@@ -30,86 +36,97 @@ class Herald:
         self._conninfo = conninfo
         self._heard = heard
         self._name = secrets.token_hex(4)
+        self._lock = threading.Lock()
         self._pending: set[Topic] = set()
-        self._wake = threading.Condition()
-        self._stopping = False
-        self._threads = [
-            threading.Thread(target=self._guarded, args=(loop,), name=name, daemon=True)
-            for name, loop in (("rota-notify", self._speak), ("rota-listen", self._listen))
-        ]
+        self._rests = False  # until the bell rings
+        self._stopping = threading.Event()
+        self._bell, self._button = os.pipe()
+        self._thread = threading.Thread(target=self._live, name="rota-wake", daemon=True)
 
     def start(self) -> None:
-        for thread in self._threads:
-            thread.start()
+        self._thread.start()
 
-    def stop(self) -> None:
-        with self._wake:
-            self._stopping = True
-            self._wake.notify_all()
-
-    def join(self, deadline: float) -> None:
-        """Wait for the threads, at the latest until that time of the monotonic clock."""
-        for thread in self._threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
-
-    def _is_stopping(self) -> bool:
-        return self._stopping
+    def stop(self, deadline: float) -> None:
+        """Returns when the thread has ended, at the latest at that time of the monotonic clock."""
+        self._stopping.set()
+        self._ring()
+        self._thread.join(max(0.0, deadline - time.monotonic()))
+        if not self._thread.is_alive():
+            with self._lock:
+                self._rests = False  # nobody is left to wake, and others may get the descriptors
+                os.close(self._bell)
+                os.close(self._button)
 
     def tell(self, topics: set[Topic]) -> None:
-        with self._wake:
+        with self._lock:
             self._pending |= topics
-            self._wake.notify_all()
+            if self._rests:
+                self._rests = False
+                self._ring()
 
-    def _guarded(self, loop: Callable[[Connection], None]) -> None:
+    def _ring(self) -> None:
+        os.write(self._button, b"!")
+
+    def _live(self) -> None:
         """Reconnects for ever, with a pause: a dead connection costs latency, never data."""
-        while not self._stopping:
+        while True:
             with (
-                contextlib.suppress(psycopg.Error),
+                contextlib.suppress(psycopg.Error, StorageUnavailable),
                 connect(self._conninfo, "rota-wake") as connection,
             ):
-                loop(connection)
-            with self._wake:
-                if not self._stopping:
-                    self._wake.wait(1.0)
+                self._attend(connection)
+            if self._stopping.wait(PAUSE_SECONDS):
+                return
 
-    def _speak(self, connection: Connection) -> None:
-        while True:
-            with self._wake:
-                while not self._pending and not self._stopping:
-                    self._wake.wait()
-                if self._stopping:
-                    break
-                topics, self._pending = self._pending, set()
-            try:
+    def _attend(self, connection: Connection) -> None:
+        # A pool does not forward notifications, and its server connection would keep listening for
+        # other clients. Behind a pool, processes rely on polling to hear.
+        if not connection.pooled:
+            connection.execute(f"LISTEN {CHANNEL}")
+            self._heard(set(Topic))  # notifications may have been missed before LISTEN
+        # The last commits are told, too, though nobody waits for an answer any more.
+        while (topics := self._to_tell()) or not self._stopping.is_set():
+            if topics:
                 self._notify(connection, topics)
-            except psycopg.Error:
-                self.tell(topics)  # sent again on the next connection
-                raise
-            time.sleep(BREATH_SECONDS)  # commits in the meantime share one NOTIFY
-        self._notify(connection, set())  # wakes our own listener, so that it stops at once
+            # Commits in the meantime share the next NOTIFY.
+            self._listen(connection, BREATH_SECONDS if topics else None)
+
+    def _to_tell(self) -> set[Topic]:
+        with self._lock:
+            topics, self._pending = self._pending, set()
+            self._rests = not topics
+        return topics
 
     def _notify(self, connection: Connection, topics: set[Topic]) -> None:
-        payload = f"{self._name} {' '.join(sorted(topics))}"
-        connection.execute("SELECT pg_notify(%s, %s)", (CHANNEL, payload))
+        words = " ".join([self._name, *sorted(topics)])
+        try:
+            answer = connection.pgconn.exec_(f"NOTIFY {CHANNEL}, '{words}'".encode())
+            if answer.status != ExecStatus.COMMAND_OK:
+                raise error_from_result(answer)
+        except psycopg.Error:
+            self.tell(topics)  # sent again on the next connection
+            raise
 
-    def _listen(self, connection: Connection) -> None:
-        if connection.pooled:
-            self._rest(connection)
-            return
-        connection.execute(f"LISTEN {CHANNEL}")
-        self._heard(set(Topic))  # notifications may have been missed before LISTEN
-        while not self._is_stopping():
-            for notice in connection.notifies(timeout=0.5):
-                if self._is_stopping():
-                    return
-                sender, *topics = notice.payload.split() or [""]  # any client may notify
-                if sender != self._name:
-                    self._heard({Topic(topic) for topic in topics if topic in set(Topic)})
+    def _listen(self, connection: Connection, seconds: float | None) -> None:
+        """For so long, or until the bell rings."""
+        ears = select.poll()
+        ears.register(connection.pgconn.socket, select.POLLIN)
+        ears.register(self._bell, select.POLLIN)
+        until = None if seconds is None else time.monotonic() + seconds
+        while True:
+            self._hear(connection)  # first, because an answer may have brought notifications along
+            left = None if until is None else (until - time.monotonic()) * 1000
+            if left is not None and left <= 0:
+                return
+            sounds = ears.poll(left)
+            if any(descriptor == self._bell for descriptor, _ in sounds):
+                os.read(self._bell, 1)
+                return
+            if sounds:
+                connection.pgconn.consume_input()
 
-    def _rest(self, connection: Connection) -> None:
-        """A pool does not forward notifications, and its server connection would keep listening
-        for other clients. Behind a pool, processes therefore rely on polling."""
-        connection.close()
-        with self._wake:
-            while not self._stopping:
-                self._wake.wait()
+    def _hear(self, connection: Connection) -> None:
+        while (notice := connection.pgconn.notifies()) is not None:
+            sender, *topics = notice.extra.decode().split() or [""]  # any client may notify
+            if sender != self._name:
+                self._heard({Topic(topic) for topic in topics if topic in set(Topic)})

@@ -6,7 +6,7 @@ Both databases pass one contract suite; these docstrings are the contract.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from rota.model.access import ApiToken
 from rota.model.agents import Agent, AgentLoad
 from rota.model.claims import Claim, ClaimRequest, ClaimResult
+from rota.model.clock import Clock
 from rota.model.events import EVERY_EVENT, Event, EventFilter, EventType, NewEvent
 from rota.model.sources import (
     Approval,
@@ -120,6 +121,16 @@ class SchemaState:
     pending: list[str]
     unknown: list[str]  # applied by a newer Rota
     changed: list[str]  # applied, but the text differs from ours
+
+
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """A transaction in whose middle a process has stopped."""
+
+    mark: str  # of this very state of it
+    pid: int  # of the database's process
+    silent: float  # seconds
+    ended: bool
 
 
 class Transaction(
@@ -305,6 +316,10 @@ class Transaction(
 
     def forget_keys(self, before: str) -> int: ...
 
+    # other transactions
+    def hurry(self, seconds: float) -> None:
+        """Wait for a lock of another session no longer than this, in this transaction."""
+
     # items that come from outside
     def outside_item(self, source: str, source_ref: str) -> WorkItem | None:
         """The item that stands for a reference: the live one, else the latest."""
@@ -393,6 +408,8 @@ class Store(Protocol):
     """One database. Safe to use from one event loop; several processes may share it."""
 
     url: str
+    # The time by which all go who share this database.
+    clock: Clock
     # How many gathered transactions are worth having on their way at once.
     width: int
     # Why the last change could not be stored: the disk is full, the file is gone. None once one
@@ -425,6 +442,11 @@ class Store(Protocol):
         """
 
     def counter(self, topic: Topic) -> int: ...
+
+    async def end_abandoned(self, silent: float, looked: Collection[str]) -> list[Abandoned]:
+        """Find transactions that hold up others, and whose process has been silent for so many
+        seconds: a machine that was suspended, for example. Those that were `looked` at before, and
+        have not gone on since, are ended."""
 
     async def schema(self) -> SchemaState: ...
     async def upgrade(self) -> list[str]:

@@ -12,8 +12,9 @@ import random
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,7 +25,7 @@ from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from rota.files import replacing
-from rota.model.clock import Clock, SystemClock, to_text
+from rota.model.clock import Clock, DistantClock, elapsed, to_text
 from rota.model.errors import (
     CommitUnknown,
     InvalidInput,
@@ -33,14 +34,16 @@ from rota.model.errors import (
     RotaError,
     StorageBusy,
     StorageError,
+    StorageLocked,
     StorageUnavailable,
 )
+from rota.storage.abandoned import end_abandoned
 from rota.storage.dialogue import Connection, Dialogue
 from rota.storage.herald import Herald
 from rota.storage.lanes import Lanes, Seat
 from rota.storage.migrations import TABLE, demand_current, migrations, state_of
-from rota.storage.port import RunAgain, SchemaState, Topic, Transaction
-from rota.storage.postgres_connection import connect
+from rota.storage.port import Abandoned, RunAgain, SchemaState, Topic, Transaction
+from rota.storage.postgres_connection import NOW, connect
 from rota.storage.postgres_transaction import PostgresTransaction
 from rota.storage.statements import load_statements
 from rota.storage.wakeups import Wakeups
@@ -50,6 +53,8 @@ T = TypeVar("T")
 LANES = 10
 TRIES = 8
 CLOSE_SECONDS = 30.0
+QUEUE_SECONDS = 10.0  # how long a request waits for a connection
+CLOCK_SECONDS = 10.0  # how old the database's time may become before it is asked again
 UPGRADE_LOCK = 0x526F7461  # "Rota": one upgrade at a time, across all processes
 _RUN_AGAIN = (
     errors.SerializationFailure,
@@ -66,6 +71,7 @@ class _Request:
     writes: bool
     # A try that was undone had locked claimable items: other claims may have passed over them.
     has_locked: bool = False
+    asked_at: float = field(default_factory=time.monotonic)
 
 
 class PostgresStore:
@@ -75,7 +81,9 @@ class PostgresStore:
         self.url = _shown(url)
         self._conninfo = url
         self._lanes = lanes
-        self._clock = clock or SystemClock()
+        # Servers on different machines share no clock but the database's.
+        self._distant = DistantClock()
+        self.clock: Clock = clock or self._distant
         self._requests: Lanes[_Request] = Lanes()
         self._threads: list[threading.Thread] = []
         self._wakeups = Wakeups()
@@ -118,12 +126,11 @@ class PostgresStore:
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         if self._herald is not None:
-            self._herald.stop()
-            self._herald.join(deadline)
+            self._herald.stop(deadline)
 
     def _connect(self) -> Connection:
         with self._translated():
-            return connect(self._conninfo, "rota")
+            return connect(self._conninfo, "rota", self._distant)
 
     # reads and writes
 
@@ -158,6 +165,7 @@ class PostgresStore:
         while (request := self._requests.get(seat)) is not None:
             result, error, topics = None, None, set[Topic]()
             try:
+                self._demand_patience(request)
                 result, topics = self._run(line, request)
             except Exception as problem:  # noqa: BLE001 - the caller must be answered
                 error = problem
@@ -165,12 +173,21 @@ class PostgresStore:
             if request.has_locked:
                 topics = topics | {Topic.READY}
             self._answer(request, result, error, topics)
+            if self._distant.age > CLOCK_SECONDS:
+                line.ask_the_time(self._distant)
         line.close()
+
+    def _demand_patience(self, request: _Request) -> None:
+        if time.monotonic() - request.asked_at > QUEUE_SECONDS:
+            raise StorageUnavailable(
+                f"{self.url}: all connections have been busy for too long; try again"
+            )
 
     def _learn(self, request: _Request, error: Exception | None, topics: set[Topic]) -> None:
         """Set or clear `refusal`. Only a transaction with topics has certainly written something,
-        so only that clears it. A database server that does not answer has refused nothing."""
-        if not request.writes:
+        so only that clears it. A database server that does not answer has refused nothing, nor has
+        one in which this change had to give way."""
+        if not request.writes or isinstance(error, StorageBusy):
             return
         answered = isinstance(cause := error and error.__cause__, psycopg.Error) and cause.sqlstate
         if isinstance(error, StorageUnavailable) and answered:
@@ -238,14 +255,15 @@ class PostgresStore:
 
     def _schema_now(self) -> SchemaState:
         with self._borrowed() as connection:
-            return state_of("postgres", _applied(connection))
+            return state_of("postgres", _applied(connection, self.url))
 
     def _upgrade_now(self) -> list[str]:
         """Apply all missing migrations in one transaction under a lock: a crash leaves the old
         schema whole."""
         with self._borrowed() as connection, connection.transaction():
+            connection.execute("SET LOCAL lock_timeout = 0")  # another's upgrade may take long
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (UPGRADE_LOCK,))
-            state = state_of("postgres", _applied(connection))
+            state = state_of("postgres", _applied(connection, self.url))
             if state.unknown or state.changed:
                 demand_current(state, self.url)
             connection.execute(TABLE)
@@ -254,16 +272,24 @@ class PostgresStore:
                     connection.execute(migration.text)
                     connection.execute(
                         "INSERT INTO schema_migrations VALUES (%s, %s, %s)",
-                        (migration.name, migration.sha256, to_text(self._clock.now())),
+                        (migration.name, migration.sha256, to_text(self.clock.now())),
                     )
             return state.pending
 
     def _settle_restored(self) -> None:
-        with self._borrowed() as connection:
+        with self._borrowed() as connection, connection.transaction():
             sql = load_statements("postgres")
             row = connection.execute(sql["newest_txid_ahead"]).fetchone()
             if row and row[0]:
+                connection.execute(sql["settle_young"])  # first: it reads the old ids
                 connection.execute(sql["settle_txids"])
+
+    async def end_abandoned(self, silent: float, looked: Collection[str]) -> list[Abandoned]:
+        def now() -> list[Abandoned]:
+            with self._borrowed() as connection:  # all lanes may be waiting for its lock
+                return end_abandoned(connection, silent, looked)
+
+        return await asyncio.to_thread(now)
 
     async def schema(self) -> SchemaState:
         return await asyncio.to_thread(self._schema_now)
@@ -326,7 +352,21 @@ class _Line:
             self._dialogue = Dialogue(self._connect())
         return self._dialogue
 
+    def ask_the_time(self, clock: DistantClock) -> None:
+        """Nobody waits for the answer. After an error the next request gets a new connection."""
+        if (dialogue := self._dialogue) is None or dialogue.is_broken:
+            return
+        try:
+            dialogue.begin(writes=False)
+            asked_at = elapsed()
+            ((seconds,),), _ = dialogue.ask(b"SELECT %b" % NOW.encode(), ())
+            clock.hear(datetime.fromtimestamp(seconds, UTC), asked_at, elapsed())
+            dialogue.commit()
+        except psycopg.Error:
+            self.close()
+
     def close(self) -> None:
+        """A connection that is closed counts as broken."""
         if self._dialogue is not None:
             self._dialogue.close()
 
@@ -365,9 +405,30 @@ def _once(dialogue: Dialogue, request: _Request) -> tuple[Any, set[Topic]]:
     return result, transaction.topics
 
 
-def _applied(connection: Connection) -> dict[str, str]:
-    row = connection.execute("SELECT to_regclass('schema_migrations')").fetchone()
-    if row is None or row[0] is None:
+# One statement, so that of a ledger that is being made it sees nothing or all. The tables of an
+# extension (PostGIS has one) are nobody's. Other programs also have a table `schema_migrations`.
+_TABLES = """
+SELECT c.relname, n.nspname = current_schema(), c.relname = 'schema_migrations' AND EXISTS (
+    SELECT 1 FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'sha256')
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p') AND pg_table_is_visible(c.oid)
+  AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND NOT EXISTS (
+    SELECT 1 FROM pg_depend d
+    WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')
+ORDER BY c.relname = 'schema_migrations', c.relname
+"""
+
+
+def _applied(connection: Connection, url: str) -> dict[str, str]:
+    """Refuses the database of another program, where no ledger is yet."""
+    tables = connection.execute(_TABLES).fetchall()
+    if not any(is_ours for _, _, is_ours in tables):
+        strange = next((name for name, is_here, _ in tables if is_here), None)
+        if strange is not None:
+            raise StorageUnavailable(
+                f"{url} is the database of another program (it has the table {strange!r});"
+                " name another with --db or DATABASE_URL, or give the ledger a schema of its own"
+            )
         return {}
     rows = connection.execute("SELECT name, sha256 FROM schema_migrations").fetchall()
     return {str(name): str(sha256) for name, sha256 in rows}
@@ -404,8 +465,10 @@ def _translate(error: Exception, url: str) -> RotaError:
     text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     if isinstance(error, psycopg.DataError | UnicodeEncodeError):
         return InvalidInput(f"a value that no database can hold: {text}")
-    if isinstance(error, errors.QueryCanceled | errors.LockNotAvailable):
-        return StorageBusy(f"{url}: the server has ended the statement ({text}); try again")
+    if isinstance(error, errors.LockNotAvailable):
+        return StorageLocked(f"{url}: another session has held a lock for too long; try again")
+    if isinstance(error, errors.QueryCanceled):
+        return StorageLocked(f"{url}: the server has ended the statement ({text}); try again")
     for kind, message in _UNAVAILABLE:
         if isinstance(error, kind):
             return StorageUnavailable(message.format(url=url, text=text))

@@ -87,6 +87,9 @@ class PostgresTransaction(SqlTransaction):
         self.has_locked = True
         return super()._search(take, want, named=named)
 
+    def hurry(self, seconds: float) -> None:
+        self._do("hurry", milliseconds=int(seconds * 1000))
+
     # statements sent ahead
 
     def foresee(self, claims: Sequence[ClaimRequest]) -> None:

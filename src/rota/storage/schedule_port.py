@@ -91,9 +91,9 @@ class TriggerRecord:
     """A trigger, and how it ended."""
 
     trigger: Trigger  # its node is "" until a node takes it up
-    ended_at: str | None
-    outcome: str | None
-    error: str | None
+    ended_at: str | None = None
+    outcome: str | None = None
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +141,16 @@ class ScheduleVerbs(Protocol):
     def other_rosters(self, node_id: str) -> list[Listed | None]:
         """The roster of every other living node; None for a node that has not stored one yet."""
 
+    def living_rosters(self, since: str) -> list[Listed | None]:
+        """The same of all living nodes that were seen since then."""
+
     def last_sight(self) -> str | None:
         """When any node, living or ended, was last seen."""
 
     # schedules
+    def lock_schedules(self, agents: Sequence[str]) -> None:
+        """Until the end of this transaction, no other changes the schedules of these agents."""
+
     def standings(self, agents: Sequence[str]) -> list[Standing]:
         """All schedules of these agents, in no order."""
 
@@ -203,6 +209,9 @@ class ScheduleVerbs(Protocol):
 
     def open_triggers(self, agents: Iterable[str]) -> dict[tuple[str, str], int]:
         """The number of triggers of each (agent, schedule) that are taken up and have not ended."""
+
+    def taken_by(self, node_id: str) -> list[Trigger]:
+        """The open triggers of a node, oldest first."""
 
     def insert_triggers(self, triggers: Sequence[Trigger]) -> set[str]:
         """The ids of the new ones; a slot that already has a trigger keeps it."""

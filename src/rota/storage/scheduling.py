@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
+from operator import attrgetter
 
 from rota.model.clock import first_id, from_text, to_text
 from rota.model.schedules import (
@@ -75,13 +76,18 @@ class ScheduleStatements(Primitives):
         self._do("put_roster", node=node_id, schedules=encode(listed))
 
     def other_rosters(self, node_id: str) -> list[Listed | None]:
-        rows = self._rows("other_rosters", node=node_id)
-        return [None if row[0] is None else json.loads(row[0]) for row in rows]
+        return _listed(self._rows("other_rosters", node=node_id))
+
+    def living_rosters(self, since: str) -> list[Listed | None]:
+        return _listed(self._rows("living_rosters", since=since))
 
     def last_sight(self) -> str | None:
         return self._value("last_sight")
 
     # schedules
+
+    def lock_schedules(self, agents: Sequence[str]) -> None:
+        self._do("lock_schedules", agents=encode(list(agents)))
 
     def standings(self, agents: Sequence[str]) -> list[Standing]:
         return [standing_of(row) for row in self._rows("standings", agents=encode(list(agents)))]
@@ -190,6 +196,10 @@ class ScheduleStatements(Primitives):
         rows = self._rows("open_triggers", agents=encode(sorted(set(agents))))
         return {(row[0], row[1]): row[2] for row in rows}
 
+    def taken_by(self, node_id: str) -> list[Trigger]:
+        found = [trigger_of(row) for row in self._rows("taken_by", node=node_id)]
+        return sorted(found, key=attrgetter("id"))
+
     def insert_triggers(self, triggers: Sequence[Trigger]) -> set[str]:
         if not triggers:
             return set()
@@ -261,6 +271,10 @@ class ScheduleStatements(Primitives):
         pruned = self._changed("prune_triggers", before=before)
         self._do("expire_waiting", before=before, now=now)
         return pruned
+
+
+def _listed(rows: Iterable[Row]) -> list[Listed | None]:
+    return [None if row[0] is None else json.loads(row[0]) for row in rows]
 
 
 def _beyond(place: Place) -> dict[str, object]:

@@ -31,6 +31,14 @@ def _labels(count: int) -> str:
     )
 
 
+def _still_labelled(dialect: str, count: int) -> str:
+    """On PostgreSQL a row may have changed until it is locked. Then it is judged anew, but what
+    other tables say is still taken from before. So the row is asked for its labels, too."""
+    if dialect != "postgres":
+        return ""
+    return "".join(f" AND CAST(labels AS jsonb) ? :label_{index}" for index in range(count))
+
+
 @lru_cache(maxsize=256)
 def candidates(
     dialect: str, *, named: bool, types: int, labels: int, project: bool
@@ -54,7 +62,7 @@ def candidates(
         if named
         else load_fragments(dialect)["ready"]
     )
-    narrow = _project(project) + _labels(labels)
+    narrow = _project(project) + _labels(labels) + _still_labelled(dialect, labels)
     kinds = [f" AND type = :type_{index}" for index in range(types)] or [""]
     return tuple(
         f"SELECT {item_columns()} FROM work_items WHERE {whose}{kind}{narrow}"
@@ -76,6 +84,7 @@ def _with_labels(dialect: str, types: int, labels: int, project: bool) -> str:
         (f" AND type IN ({kinds})" if types else "")
         + _project(project)
         + (_labels(labels) if labels > 1 else "")
+        + _still_labelled(dialect, labels)
     )
     if dialect == "postgres":
         ready = load_fragments(dialect)["ready"].replace("status =", "status || '' =", 1)

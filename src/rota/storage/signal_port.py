@@ -55,6 +55,17 @@ class SignalVerbs(Protocol):
     def next_signal_end(self) -> str | None:
         """When the next active signal expires."""
 
+    def has_young(self) -> bool:
+        """Whether there are signals that moves may have overlooked, because both were made at the
+        same time."""
+
+    def bound_young(self) -> None:
+        """Only moves that have begun by now can have overlooked the signals that there are."""
+
+    def catch_up(self) -> int:
+        """Make the firings of such moves, as far as they are committed; returns their number. Only
+        for signals that have their bound."""
+
     def is_heard(self, key: str) -> bool:
         """Whether any active signal listens to this key."""
 
@@ -145,11 +156,9 @@ class SignalVerbs(Protocol):
     ) -> list[FollowUp]:
         """By age."""
 
-    def lease_follow_up(
-        self, agent: str, token: str, now: str, until: str, follow_up_id: str | None = None
-    ) -> FollowUp | None:
+    def lease_follow_up(self, agent: str, token: str, now: str, until: str) -> FollowUp | None:
         """Lease the oldest follow-up that is open (or whose lease has lapsed) and not for another
-        agent. With `follow_up_id`, only that one."""
+        agent."""
 
     def extend_follow_up(self, follow_up_id: str, token: str, until: str) -> FollowUp | None:
         """None when this token is not that of the current lease."""

@@ -48,6 +48,7 @@ class SignalStatements(EventStatements):
             configured=int(signal.configured),
             now=signal.created_at,
         )
+        self._do("insert_young", id=signal.id)
         self._do("insert_signal_keys", id=signal.id, keys=encode(sorted(set(keys))))
 
     def get_signal(self, signal_id: str) -> Signal | None:
@@ -94,6 +95,15 @@ class SignalStatements(EventStatements):
 
     def next_signal_end(self) -> str | None:
         return self._value("next_signal_end")
+
+    def has_young(self) -> bool:
+        return bool(self._rows("has_young"))
+
+    def bound_young(self) -> None:
+        self._do("bound_young")
+
+    def catch_up(self) -> int:
+        return len(self._rows("catch_up"))
 
     def is_heard(self, key: str) -> bool:
         return bool(self._rows("is_heard", key=key))
@@ -294,17 +304,8 @@ class SignalStatements(EventStatements):
         )
         return [follow_up_of(row) for row in rows]
 
-    def lease_follow_up(
-        self, agent: str, token: str, now: str, until: str, follow_up_id: str | None = None
-    ) -> FollowUp | None:
-        row = self._one(
-            "lease_follow_up",
-            agent=agent,
-            token=token,
-            now=now,
-            until=until,
-            named=follow_up_id or "",
-        )
+    def lease_follow_up(self, agent: str, token: str, now: str, until: str) -> FollowUp | None:
+        row = self._one("lease_follow_up", agent=agent, token=token, now=now, until=until)
         return follow_up_of(row) if row else None
 
     def extend_follow_up(self, follow_up_id: str, token: str, until: str) -> FollowUp | None:

@@ -8,11 +8,10 @@ to a thread costs 80); long ones go to a reader thread.
 
 import asyncio
 import contextlib
-import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +23,9 @@ from rota.files import replacing
 from rota.model.clock import Clock, SystemClock, to_text
 from rota.model.errors import StorageUnavailable
 from rota.storage.migrations import TABLE, demand_current, migrations, state_of
-from rota.storage.port import SchemaState, Topic, Transaction
+from rota.storage.port import Abandoned, SchemaState, Topic, Transaction
 from rota.storage.sqlite_errors import translate, translated
+from rota.storage.sqlite_files import prepare
 from rota.storage.sqlite_presence import Presence, log_of
 from rota.storage.sqlite_transaction import SqliteTransaction
 from rota.storage.wakeups import Wakeups
@@ -70,7 +70,7 @@ class SqliteStore:
         self.path = Path(path)
         self._busy_seconds = BUSY_SECONDS if busy_seconds is None else busy_seconds
         self.url = f"sqlite:///{self.path}"
-        self._clock = clock or SystemClock()
+        self.clock: Clock = clock or SystemClock()
         self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._wakeups = Wakeups()
         self._writer: threading.Thread | None = None
@@ -117,11 +117,10 @@ class SqliteStore:
         self._reader = None
 
     def _prepare_files(self) -> None:
-        """Readable by the owner only: the ledger holds what people wrote."""
         try:
             if not self.path.parent.exists():
                 self.path.parent.mkdir(mode=0o700, parents=True)
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+            prepare(self.path)
         except OSError as error:
             raise StorageUnavailable(
                 f"cannot open {self.path}: {error.strerror}; check the path and its permissions,"
@@ -291,7 +290,7 @@ class SqliteStore:
                         connection.execute(migration.text)
                         connection.execute(
                             "INSERT INTO schema_migrations VALUES (?, ?, ?)",
-                            (migration.name, migration.sha256, to_text(self._clock.now())),
+                            (migration.name, migration.sha256, to_text(self.clock.now())),
                         )
                 connection.execute("COMMIT")
             except BaseException:
@@ -333,6 +332,9 @@ class SqliteStore:
                 copy.close()
         except OSError as error:
             raise StorageUnavailable(f"cannot write {target}: {error.strerror}") from error
+
+    async def end_abandoned(self, silent: float, looked: Collection[str]) -> list[Abandoned]:
+        return []  # a transaction ends with its process, and a frozen one is on this machine
 
     async def size(self) -> int:
         return sum(file.stat().st_size for file in (self.path, log_of(self.path)) if file.exists())

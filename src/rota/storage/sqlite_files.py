@@ -1,4 +1,4 @@
-"""The file of a SQLite ledger: checks whether it is sound, and restores a backup over it.
+"""The file of a SQLite ledger: begins it, checks whether it is sound, restores a backup over it.
 
 The backup is written over the old ledger in one SQLite transaction. A new file under the old name
 would be wrong: SQLite would replay a log that a crash has left over it, and a process that had
@@ -8,6 +8,7 @@ opened the old file a moment before would keep writing there.
 import contextlib
 import fcntl
 import os
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,8 +37,59 @@ def beside(path: Path, ending: str) -> Path:
     return path.with_name(path.name + ending)
 
 
+def prepare(path: Path) -> None:
+    """A file to be opened: one that is there, or a new one.
+
+    SQLite takes an empty file for a new database. But a new ledger appears with its header or not
+    at all, even if the power fails, so one that is empty has been cut off.
+    """
+    demand_filled(path)
+    if not path.exists():
+        _begin(path.resolve() if path.is_symlink() else path)
+    os.close(os.open(path, os.O_RDWR))
+
+
+def demand_filled(path: Path) -> None:
+    """To be asked before SQLite opens the file: it deletes a log that lies beside an empty one."""
+    if path.is_file() and not path.stat().st_size:
+        raise StorageUnavailable(
+            f"{path} is empty, which a ledger never is: what was in it is gone; restore a backup"
+            " (rota db restore FILE), or delete the file to begin a new ledger"
+        )
+
+
+def _begin(path: Path) -> None:
+    """Readable by the owner only: the ledger holds what people wrote."""
+    handle, name = tempfile.mkstemp(prefix=".ledger.", suffix=".partial", dir=path.parent)
+    partial = Path(name)
+    try:
+        with translated(path), contextlib.closing(apsw.Connection(name)) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")  # writes the header
+        os.fsync(handle)
+        with contextlib.suppress(FileExistsError):  # somebody else has begun it meanwhile
+            _appear(partial, path)
+        settle(path.parent)
+    finally:
+        os.close(handle)
+        partial.unlink()
+
+
+def _appear(partial: Path, path: Path) -> None:
+    try:
+        path.hardlink_to(partial)
+    except FileExistsError:
+        raise
+    except OSError:  # some file systems have no hard links
+        path.touch(0o600, exist_ok=False)  # after a crash here, it has to be deleted
+        with path.open("wb") as file:
+            file.write(partial.read_bytes())
+            file.flush()
+            os.fsync(file.fileno())
+
+
 def fault_in(path: Path) -> str | None:
     """The first fault that SQLite finds in the file's structure, or None."""
+    demand_filled(path)
     with translated(path), contextlib.closing(_opened(path)) as connection:
         return _fault(connection)
 

@@ -11,7 +11,7 @@ from typing import Protocol
 from rota.model.runs import Spent
 from rota.model.statistics import Bucket
 from rota.model.status import Status
-from rota.model.vitals import PostFigures, RunFigures
+from rota.model.vitals import PostFigures
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,6 @@ class StatisticVerbs(Protocol):
     ) -> list[tuple[str | None, str | None, int]]:
         """Of the items that failed last, at most `limit`: each reason, the notes where the reason
         says only that the item failed, and how often both occurred."""
-
-    def runs_by_agent(self, since: str) -> list[RunFigures]:
-        """Of runs that started since then."""
 
     def count_open_runs(self) -> dict[str, int]:
         """The number of open runs by agent."""

@@ -6,7 +6,7 @@ from rota.model.clock import first_id
 from rota.model.runs import Spent
 from rota.model.statistics import Bucket
 from rota.model.status import TERMINAL, Status
-from rota.model.vitals import PostFigures, RunFigures
+from rota.model.vitals import PostFigures
 from rota.storage.primitives import Primitives
 from rota.storage.rows import STATUS, encode
 from rota.storage.statistic_port import Arrival, Ended
@@ -40,13 +40,6 @@ class StatisticStatements(Primitives):
     ) -> list[tuple[str | None, str | None, int]]:
         rows = self._rows("failure_reasons", begins=within.begins, ends=within.ends, want=limit)
         return [(row[0], row[1], int(row[2])) for row in rows]
-
-    def runs_by_agent(self, since: str) -> list[RunFigures]:
-        rows = self._rows("runs_by_agent", since=since)
-        return [
-            RunFigures(agent, status, int(runs), float(seconds), int(tokens), float(cost))
-            for agent, status, runs, seconds, tokens, cost in rows
-        ]
 
     def count_open_runs(self) -> dict[str, int]:
         return {agent: int(count) for agent, count in self._rows("open_runs_by_agent")}

@@ -70,7 +70,7 @@ def serve(
 
     async def main() -> None:
         async with open_store(database, clock) as store:
-            ledger, signals = Ledger.on(store, clock, logs=logs), Signals(store, clock)
+            ledger, signals = Ledger.on(store, logs=logs), Signals(store)
             more = endpoints(signals) if callable(endpoints) else endpoints
             ours = [*more, *signal_endpoints(signals)]
             api = create_app(
@@ -79,7 +79,7 @@ def serve(
             listener = bind("127.0.0.1", 0)
             port, loop = listener.getsockname()[1], asyncio.get_running_loop()
             served = Served(port, api, ledger, store, signals, loop)
-            face = Face(api, lambda: ready.set_result(served), request_seconds=5)
+            face = Face(api, lambda: ready.set_result(served), ledger.clock, request_seconds=5)
             serving = asyncio.ensure_future(face.serve(sockets=[listener]))
             await asyncio.wait(
                 (serving, asyncio.ensure_future(api.stopping.wait())),

@@ -2,6 +2,7 @@
 never sent, or nobody knows whether it was carried out."""
 
 import asyncio
+import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ _NOT_SENT = (
     httpx2.UnsupportedProtocol,
     httpx2.LocalProtocolError,
 )
+
+_ERRNO = re.compile(r"^\[Errno -?\d+\] ")  # before the words that mean the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +169,7 @@ class Wire:
         elif isinstance(error, httpx2.TimeoutException):
             why = f"no answer within {self._timeouts.read:g} s"
         else:
-            why = one_line(str(error)) or type(error).__name__
+            why = _ERRNO.sub("", one_line(str(error))) or type(error).__name__
         return NoAnswer(why, sent=not isinstance(error, _NOT_SENT))
 
 

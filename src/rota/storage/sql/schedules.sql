@@ -36,6 +36,10 @@ ON CONFLICT (node) DO UPDATE SET schedules = excluded.schedules
 SELECT r.schedules FROM nodes n LEFT JOIN rosters r ON r.node = n.id
 WHERE n.ended_at IS NULL AND n.id <> :node
 
+-- name: living_rosters
+SELECT r.schedules FROM nodes n LEFT JOIN rosters r ON r.node = n.id
+WHERE n.ended_at IS NULL AND n.seen_at >= :since
+
 -- name: prune_rosters
 DELETE FROM rosters WHERE node NOT IN (SELECT id FROM nodes WHERE ended_at IS NULL)
 
@@ -65,6 +69,10 @@ s.trigger_count,
  WHERE t.agent = s.agent AND t.schedule = s.name AND t.ended_at IS NULL
    AND n.ended_at IS NULL AND n.seen_at >= :alive_since),
 s.last_skip_detail, s.source
+
+-- name: lock_schedules
+-- SQLite has one writer at a time, so there is nothing to lock.
+SELECT value FROM json_each(:agents) LIMIT 0
 
 -- name: standings
 SELECT s.agent, s.name, s.type, s.definition, s.configured, s.enabled, s.next_at, s.slot,
@@ -155,6 +163,10 @@ SELECT value FROM json_each(:agents) LIMIT 0
 SELECT t.agent, t.schedule, count(*)
 FROM json_each(:agents) AS r CROSS JOIN triggers t ON t.agent = r.value
 WHERE t.ended_at IS NULL AND t.node <> '' GROUP BY t.agent, t.schedule
+
+-- name: taken_by
+-- Reads the open triggers, which are few. To have them in order, SQLite would read all by id.
+SELECT @trigger FROM triggers WHERE ended_at IS NULL AND node = :node
 
 -- name: insert_triggers
 INSERT INTO triggers (id, agent, schedule, slot, kind, node, triggered_at, message)

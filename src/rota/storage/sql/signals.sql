@@ -11,6 +11,19 @@ INSERT INTO work_signals (id, work_item_id, name, trigger_kind, trigger_spec, ac
 VALUES (:id, :work_item_id, :name, :trigger_kind, :trigger_spec, :action, 'active', :max_fires,
         :max_depth, :expires_at, :created_by, :configured, :now, :now)
 
+-- name: insert_young
+-- On SQLite, no move is under way while a signal is made.
+SELECT :id WHERE 1 = 0
+
+-- name: has_young
+SELECT 1 WHERE 1 = 0
+
+-- name: bound_young
+SELECT 1 WHERE 1 = 0
+
+-- name: catch_up
+SELECT 1 WHERE 1 = 0
+
 -- name: insert_signal_keys
 INSERT INTO signal_keys (key, signal_id) SELECT value, :id FROM json_each(:keys)
 
@@ -203,7 +216,6 @@ UPDATE work_item_tasks SET status = 'leased', holder = :agent, lease_token = :to
   lease_expires_at = :until, attempts = attempts + 1
 WHERE id = (SELECT id FROM work_item_tasks WHERE status IN ('open', 'leased')
             AND (status = 'open' OR lease_expires_at <= :now)
-            AND (:named = '' OR id = :named)
             AND (agent IS NULL OR agent = :agent) ORDER BY id LIMIT 1)
 RETURNING @follow_up
 

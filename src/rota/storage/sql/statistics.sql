@@ -46,12 +46,6 @@ SELECT status, count(*), coalesce(sum(seconds), 0.0),
        coalesce(sum(input_tokens + output_tokens), 0), coalesce(sum(cost_usd), 0.0)
 FROM runs WHERE started_at >= :begins AND started_at < :ends GROUP BY status
 
--- name: runs_by_agent
--- Grouped by an expression: by the column, SQLite would read all runs in the order of an index.
-SELECT agent || '', status, count(*), coalesce(sum(seconds), 0.0),
-       coalesce(sum(input_tokens + output_tokens), 0), coalesce(sum(cost_usd), 0.0)
-FROM runs WHERE started_at >= :since GROUP BY agent || '', status ORDER BY 1, 2
-
 -- name: open_runs_by_agent
 SELECT agent, count(*) FROM runs WHERE ended_at IS NULL GROUP BY agent ORDER BY agent
 

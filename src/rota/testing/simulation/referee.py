@@ -144,8 +144,30 @@ class Referee:
             carried = [name for name in self.labels.lifecycle if name in issue.labels]
             if issue.is_open and (stage(issue, self.labels) != want or len(carried) > 1):
                 self.fail(f"#{number} should be labelled {want}, but carries {carried}")
-            if issue.is_open and want is None and standing.ended is not None:
+            if issue.is_open and want is None and self._was_taken_from_agents(number):
                 self.fail(f"#{number} is lost: nobody has it and nobody can take it")
+
+    def _was_taken_from_agents(self, number: int) -> bool:
+        """Whether a claim held the issue that was made while agents could see it. A person may also
+        take one that was never offered to them, or no more since it was closed."""
+        log = self.truth(number)
+        return any(
+            (holder := fold(log[: at + 1], self.grace).holder) is not None
+            and holder.id == entry.id
+            and self._was_seen_by_agents(number, entry)
+            for at, entry in enumerate(log)
+            if entry.kind is Kind.CLAIM
+        )
+
+    def _was_seen_by_agents(self, number: int, claim: Entry) -> bool:
+        """It had been labelled for so long that every reader knew it."""
+        nonce = claim.fields.get("nonce", "")
+        made = next(one.at for one in self.repository.journal if f"nonce={nonce} " in one.text)
+        changes = [at for at, _ in self.repository.history[number] if made - self.grace < at < made]
+        return all(
+            stage(self.repository.issue(number, at), self.labels) is not None
+            for at in (made - self.grace, *changes, made)
+        )
 
     def fail(self, what: str) -> None:
         story = "\n".join(str(written) for written in self.repository.journal[-60:])

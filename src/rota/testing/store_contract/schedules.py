@@ -189,6 +189,21 @@ class NodesContract:
         await store.transact(lambda tx: tx.put_node(OTHER))
         assert await others() == [None], "what an ended node had is forgotten"
 
+    async def test_rosters_that_count_are_those_of_nodes_seen_lately(self, store: Store) -> None:
+        async def living(since: str) -> list[Listed | None]:
+            return await store.read(lambda tx: tx.living_rosters(since))
+
+        assert await living(BEFORE) == []
+        for node in (ME, OTHER):
+            await store.transact(lambda tx, node=node: tx.put_node(node))  # type: ignore[misc]
+        await store.transact(lambda tx: tx.put_roster("n1", {"ada": ["poll"]}))
+        await store.transact(lambda tx: tx.see_node("n1", SOON))
+        assert sorted(await living(BEFORE), key=str) == [None, {"ada": ["poll"]}]
+        assert await living(SOON) == [{"ada": ["poll"]}]
+        assert await living(LATER) == []
+        await store.transact(lambda tx: tx.end_node("n1", SOON))
+        assert await living(SOON) == []
+
     async def test_a_trigger_of_a_node_that_nobody_knows_is_lost_too(self, store: Store) -> None:
         left = trigger(node="never-entered")
         await store.transact(lambda tx: tx.put_node(ME))

@@ -1,3 +1,8 @@
+-- name: lock_schedules
+SELECT 1 FROM schedules
+WHERE agent = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:agents AS jsonb))))
+ORDER BY agent, name FOR UPDATE
+
 -- name: standings
 -- With an array the planner looks the agents up; with a join it may read the whole table.
 SELECT agent, name, type, definition, configured, enabled, next_at, slot, last_completed_at,

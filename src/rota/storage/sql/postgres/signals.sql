@@ -1,19 +1,55 @@
+-- name: insert_young
+INSERT INTO young_signals (signal_id, among) VALUES (:id, pg_current_snapshot())
+
+-- name: has_young
+SELECT 1 FROM young_signals LIMIT 1
+
+-- name: bound_young
+-- The signal can be seen by now, so whatever gets its id after this transaction sees it. (By the end
+-- of the snapshot, which is the last id that has ended, one that is under way could be later.)
+UPDATE young_signals SET until = pg_current_xact_id()
+WHERE signal_id IN (SELECT signal_id FROM young_signals WHERE until IS NULL FOR UPDATE SKIP LOCKED)
+
+-- name: catch_up
+-- Firings for what was done by transactions that may not have seen the signal. It is grown when all
+-- of them have ended; by the same snapshot, or one that ends in between would be missed.
+WITH young AS MATERIALIZED (
+  SELECT signal_id, among, until FROM young_signals WHERE until IS NOT NULL FOR UPDATE SKIP LOCKED
+), grown AS (
+  DELETE FROM young_signals y USING young
+  WHERE y.signal_id = young.signal_id AND young.until <= pg_snapshot_xmin(pg_current_snapshot())
+)
+INSERT INTO work_signal_firings (id, signal_id, dedupe_key, event_seq, work_item_id, status,
+                                 next_attempt_at, created_at)
+SELECT DISTINCT k.signal_id || ':' || e.seq, k.signal_id, 'event:' || e.seq, e.seq, e.work_item_id,
+       'queued', e.occurred_at, e.occurred_at
+FROM young
+CROSS JOIN LATERAL (
+  SELECT e.* FROM pg_snapshot_xip(among) AS open_then (txid) JOIN events e USING (txid)
+  UNION ALL
+  SELECT e.* FROM events e WHERE e.txid >= pg_snapshot_xmax(among) AND e.txid < until
+) AS e
+CROSS JOIN LATERAL heard_keys(e.type, e.to_status, e.work_item_id, e.project_id, e.agent) AS heard
+-- With its limit the planner looks each key up, however many there are.
+CROSS JOIN LATERAL (SELECT signal_id FROM signal_keys
+                    WHERE signal_keys.key = heard.key AND signal_id = young.signal_id LIMIT 1) AS k
+ON CONFLICT DO NOTHING RETURNING id
+
+-- name: settle_young
+-- After a restore, the snapshots are those of another cluster, in which all that is open has ended.
+WITH young AS (DELETE FROM young_signals RETURNING signal_id, among)
+INSERT INTO work_signal_firings (id, signal_id, dedupe_key, event_seq, work_item_id, status,
+                                 next_attempt_at, created_at)
+SELECT DISTINCT k.signal_id || ':' || e.seq, k.signal_id, 'event:' || e.seq, e.seq, e.work_item_id,
+       'queued', e.occurred_at, e.occurred_at
+FROM young JOIN events e ON NOT pg_visible_in_snapshot(e.txid, among)
+CROSS JOIN LATERAL heard_keys(e.type, e.to_status, e.work_item_id, e.project_id, e.agent) AS heard
+JOIN signal_keys k ON k.signal_id = young.signal_id AND k.key = heard.key
+ON CONFLICT DO NOTHING
+
 -- name: insert_signal_keys
 INSERT INTO signal_keys (key, signal_id)
 SELECT value, :id FROM jsonb_array_elements_text(CAST(:keys AS jsonb))
-
--- name: list_signals
--- A parameter whose first comparison is with a literal needs a cast to tell PostgreSQL its type.
-SELECT @signal FROM work_signals WHERE id > :after
-  AND (CAST(:status AS text) = '' OR status = :status)
-  AND (CAST(:item AS text) = '' OR work_item_id = :item)
-ORDER BY id LIMIT :want
-
--- name: newest_signals
-SELECT @signal FROM work_signals WHERE id < :after
-  AND (CAST(:status AS text) = '' OR status = :status)
-  AND (CAST(:item AS text) = '' OR work_item_id = :item)
-ORDER BY id DESC LIMIT :want
 
 -- name: take_firings
 -- Locks the signal before its firing. A transaction that fires a signal may end all its other
@@ -76,32 +112,11 @@ UPDATE work_signal_firings SET status = 'skipped', error = :error, processed_at 
 WHERE status IN ('queued', 'processing')
   AND id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:ids AS jsonb))))
 
--- name: list_follow_ups
-SELECT @follow_up FROM work_item_tasks WHERE id > :after
-  AND (CAST(:status AS text) = '' OR status = :status)
-  AND (CAST(:agent AS text) = '' OR agent IS NULL OR agent = :agent)
-ORDER BY id LIMIT :want
-
--- name: follow_ups_of
-SELECT @follow_up FROM work_item_tasks WHERE work_item_id = :item AND id > :after
-  AND (CAST(:status AS text) = '' OR status = :status)
-  AND (CAST(:agent AS text) = '' OR agent IS NULL OR agent = :agent)
-ORDER BY id LIMIT :want
-
 -- name: lease_follow_up
 UPDATE work_item_tasks SET status = 'leased', holder = :agent, lease_token = :token,
   lease_expires_at = :until, attempts = attempts + 1
 WHERE id = (SELECT id FROM work_item_tasks WHERE status IN ('open', 'leased')
             AND (status = 'open' OR lease_expires_at <= :now)
-            AND (CAST(:named AS text) = '' OR id = :named)
             AND (agent IS NULL OR agent = :agent) ORDER BY id LIMIT 1
             FOR UPDATE SKIP LOCKED)
-RETURNING @follow_up
-
--- name: end_follow_up
-UPDATE work_item_tasks SET status = :status, completed_at = :now, outcome = :outcome,
-  notes = coalesce(:notes, notes), lease_token = NULL, lease_expires_at = NULL
-WHERE id = :id AND ((status = 'leased' AND lease_token = :token)
-                    OR (CAST(:token AS text) = ''
-                        AND (status = 'open' OR (status = 'leased' AND lease_expires_at <= :now))))
 RETURNING @follow_up
