@@ -26,7 +26,8 @@ _OURS = ("ROTA_", "DATABASE_URL", "PORT", "NO_COLOR", "FORCE_COLOR", "_ROTA_COMP
 
 def environment(**more: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
-    return {**kept, "TZ": "UTC", **more}
+    # Port 0 is always free; the default one may be that of a server that somebody uses here.
+    return {**kept, "TZ": "UTC", "PORT": "0", **more}
 
 
 @dataclass

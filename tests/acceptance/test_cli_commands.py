@@ -94,10 +94,12 @@ def test_commands_of_the_contract_are_there() -> None:
     assert groups <= set(COMMANDS)
 
 
-def test_an_unknown_command_is_told_its_neighbour(here: ThisProcess) -> None:
-    done = here.run("lst")
+@pytest.mark.parametrize("group", ["", " schedule", " token"])
+def test_an_unknown_command_is_told_its_neighbour(here: ThisProcess, group: str) -> None:
+    done = here.run(*group.split(), "lst")
     assert done.returncode == 2
-    assert "did you mean list?" in done.stderr
+    told = f"rota: there is no command 'lst'; did you mean list?\nTry: rota{group} --help\n"
+    assert done.stderr == told
 
 
 @pytest.mark.parametrize("words", [[], ["project"], ["agent"], ["token"], ["db"], ["run"]])
@@ -142,6 +144,8 @@ def test_a_program_that_names_no_command_gets_one_document(here: ThisProcess) ->
         ("agent set 'A B' --max-concurrent 3", "NAME: 'A B' is not a name; "),
         ("agent set x --max-in-review many", "Invalid value for '--max-in-review': 'many' is no"),
         ("list --since soon", "Invalid value for '--since': 'soon' is not a time; "),
+        ("list --limit ten", "Invalid value for '--limit': 'ten' is not a valid integer."),
+        ("demo --seconds ten", "Invalid value for '--seconds': 'ten' is not a valid number."),
         ("project add ' '", "NAME: it is empty"),
         ("signal add --at soon --then hold", "Invalid value for '--at': 'soon' is not a time; "),
         (
@@ -251,6 +255,7 @@ def test_every_error_of_the_ledger_has_its_exit_code() -> None:
         "no_ledger",
         "storage_unavailable",
         "storage_busy",
+        "storage_locked",
         "commit_unknown",
     }
     assert kinds - set(_EXIT_CODES) == storage | {"schema_behind", "schema_ahead"}
@@ -283,6 +288,12 @@ WRONG = [
     (2, "list --limit 0"),
     (2, "list --no-such-option"),
     (2, "list --agent ''"),
+    (2, "list --actor ''"),
+    (2, "--actor '' list"),
+    (2, "list --url ''"),
+    (2, "list --db ''"),
+    (2, "list --state-dir ''"),
+    (2, "config check --config ''"),
     (2, "list --type ''"),
     (2, "list --label ''"),
     (2, "list --search ''"),

@@ -3,9 +3,11 @@
 import json
 import os
 import socket
+import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 
 from rota.cli import checks
 from rota.config import StateDir
+from rota.model.clock import SystemClock
 from rota.testing.served import serve
 from tests.acceptance.terminal import ThisProcess, running_server
 
@@ -73,6 +76,72 @@ def test_files_that_others_can_read_fail_and_are_mended(here: ThisProcess, tmp_p
     assert findings(here)["fail"] == []
 
 
+def test_what_is_no_ledger_keeps_its_permissions(here: ThisProcess, tmp_path: Path) -> None:
+    """A slip in DATABASE_URL must not close somebody's file, or make a directory unusable."""
+    (tmp_path / "notes").write_text("this is no database, but it is long enough to look like one")
+    (tmp_path / "directory").mkdir()
+    with closing(sqlite3.connect(tmp_path / "contacts.db")) as other:
+        other.execute("CREATE TABLE contacts (name)")
+    for name, mode in (("notes", 0o644), ("directory", 0o755), ("contacts.db", 0o644)):
+        (tmp_path / name).chmod(mode)
+        [failed] = findings(here, "--fix", "--db", name, code=1)["fail"]
+        assert name in failed["message"]
+        assert (tmp_path / name).stat().st_mode & 0o7777 == mode
+
+
+@pytest.mark.parametrize(("mode", "content"), [(0o1777, "server.lock"), (0o755, "index.html")])
+def test_a_directory_of_others_is_not_closed_to_them(
+    here: ThisProcess, tmp_path: Path, mode: int, content: str
+) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (shared / content).touch()
+    shared.chmod(mode)
+    [failed] = findings(here, "--fix", "--state-dir", "shared", code=1)["fail"]
+    assert (failed["check"], failed["fix"]) == (
+        "state directory", "name one of your own with --state-dir",
+    )  # fmt: skip
+    assert shared.stat().st_mode & 0o7777 == mode
+
+
+def test_no_ledger_is_made_among_the_files_of_others(here: ThisProcess, tmp_path: Path) -> None:
+    www = tmp_path / "www"
+    www.mkdir(0o755)
+    (www / "index.html").touch()
+    here.type("doctor", "--fix", "--state-dir", "www", code=1)
+    assert [one.name for one in www.iterdir()] == ["index.html"]
+
+
+@pytest.mark.parametrize("content", [".gitignore", "server.lock", "rota.db"])
+def test_a_state_directory_is_closed_whatever_it_has(
+    here: ThisProcess, tmp_path: Path, content: str
+) -> None:
+    here.type("add", "Private", "--db", "elsewhere.db")
+    state = tmp_path / "mine"
+    state.mkdir()
+    (state / content).touch()
+    state.chmod(0o755)
+    here.type("doctor", "--fix", "--state-dir", "mine", "--db", "elsewhere.db")
+    assert state.stat().st_mode & 0o7777 == 0o700
+
+
+def test_a_damaged_database_of_another_program_keeps_its_permissions(
+    here: ThisProcess, tmp_path: Path
+) -> None:
+    other = tmp_path / "contacts.db"
+    with closing(sqlite3.connect(other)) as connection:
+        connection.execute("CREATE TABLE contacts (name)")
+        connection.executemany("INSERT INTO contacts VALUES (?)", [("x" * 900,)] * 99)
+        connection.commit()
+    with other.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * 4096)
+    other.chmod(0o644)
+    [failed] = findings(here, "--fix", "--db", other.name, code=1)["fail"]
+    assert "it is damaged" in failed["message"]
+    assert other.stat().st_mode & 0o7777 == 0o644
+
+
 def test_a_file_that_is_no_database_fails(here: ThisProcess, tmp_path: Path) -> None:
     (tmp_path / "no.db").write_text("this is no database, but it is long enough to look like one")
     (tmp_path / "no.db").chmod(0o600)
@@ -106,12 +175,10 @@ def test_a_schema_that_is_behind_fails_and_is_upgraded(
 def test_a_clock_behind_the_ledger_fails(
     here: ThisProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here.type("add", "From the future")
-
-    async def newest(database: str) -> str:
-        return "2999-01-01T00:00:00.000000Z"
-
-    monkeypatch.setattr(checks, "_newest_event", newest)
+    with monkeypatch.context() as earlier:
+        ahead = datetime.now(UTC) + timedelta(hours=1)
+        earlier.setattr(SystemClock, "now", lambda _: ahead)
+        here.type("add", "From the future")
     [failed] = findings(here, code=1)["fail"]
     assert (failed["check"], "future" in failed["message"]) == ("clock", True)
 
@@ -188,7 +255,7 @@ def test_who_would_be_refused_by_the_server_that_runs_here_is_warned(
 def test_the_port_that_is_looked_at_is_the_one_that_would_be_taken(
     tmp_path: Path, free_port: int
 ) -> None:
-    here = ThisProcess(tmp_path)
+    here = ThisProcess(tmp_path, {"PORT": ""})
     (tmp_path / "rota.yaml").write_text(f"web: {{port: {free_port}}}\n")
     assert of_port(here, "ok")["message"] == f"127.0.0.1:{free_port} is free"
     here.variables["PORT"] = "0"
@@ -203,6 +270,21 @@ def test_wrong_variables_are_named(here: ThisProcess) -> None:
     found = findings(here, code=1)
     assert "ROTA_URL" in found["fail"][0]["message"]
     assert "ROTA_TOKEN" in found["warn"][0]["message"]
+
+
+def test_who_lets_other_machines_in_hears_whether_a_token_is_needed(tmp_path: Path) -> None:
+    there = ThisProcess(tmp_path, {"ROTA_HOST": "0.0.0.0"})
+    unprotected = "ROTA_HOST 0.0.0.0 can be reached by other machines"
+    assert unprotected in messages(there, "warn")
+    there.type("add", "Something")
+    assert unprotected in messages(there, "warn")
+    there.type("token", "create", "ops", "--scope", "admin")
+    assert unprotected not in messages(there, "warn")
+    assert f"{unprotected}, and every call needs a token" in messages(there, "ok")
+
+
+def messages(here: ThisProcess, status: str) -> list[str]:
+    return [one["message"] for one in findings(here).get(status, [])]
 
 
 def test_the_database_is_shown_without_its_password(here: ThisProcess) -> None:
@@ -280,3 +362,4 @@ def test_a_state_directory_that_is_a_file_fails(here: ThisProcess, tmp_path: Pat
     (tmp_path / "file").touch()
     failed = findings(here, "--state-dir", "file", "--fix", code=1)["fail"]
     assert "is a file" in failed[0]["message"]
+    assert [one["check"] for one in failed] == ["state directory", "database"]

@@ -1,5 +1,6 @@
 """Standard streams that are full or closed: one clear sentence, a code of its own, no traceback."""
 
+import json
 import os
 import shlex
 import subprocess
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.terminal import ROTA, Terminal, environment
+from tests.acceptance.terminal import ROTA, Terminal, environment, until
 
 DONE = "rota: what was asked is done, but the answer could not be written: No space left on device"
 MAYBE = "rota: the answer could not be written: No space left on device"
@@ -87,13 +88,47 @@ def assert_given_back(place: Path) -> None:
     assert (last["type"], last["reason"]) == ("work.released", "claimer_gone")
 
 
-def test_what_is_closed_is_as_nothing(place: Path) -> None:
-    assert shell(place, "rota list >&-") == (0, "")
-    assert shell(place, "rota add another --json >&- 2>&- <&-") == (0, "")
+@pytest.mark.parametrize("more", ["", "--json"])
+def test_a_claim_whose_token_nobody_can_be_told_is_given_back(place: Path, more: str) -> None:
+    ended, said = shell(place, f"rota claim --agent smith {more} >&-")
+    assert ended == 8
+    assert "the answer could not be written: standard output is closed" in said
+    assert_given_back(place)
+
+
+def test_an_answer_to_nowhere_is_none_and_a_remark_to_nowhere_is_forgiven(place: Path) -> None:
+    done = f"{DONE.rpartition(':')[0]}: standard output is closed\n"
+    assert shell(place, "rota list >&-") == (8, done)
+    assert shell(place, "rota list --status failed >&-") == (0, "no items\n")
+    assert shell(place, "rota add another --json >&- 2>&- <&-") == (8, "")
     assert shell(place, "rota show nothing >&- 2>&-") == (1, "")
+    assert shell(place, "rota show nothing --json >&-")[0] == 1
     assert shell(place, "rota add third --json >/dev/null 2>/dev/full") == (0, "")
     assert shell(place, "rota show nothing 2>/dev/full") == (1, "")
     assert len(Terminal(place).json("list")) == 3
+
+
+@pytest.mark.parametrize("nowhere", [">&-", ">/dev/full"])
+def test_a_server_that_can_tell_nobody_where_it_is_serves_all_the_same(
+    place: Path, nowhere: str
+) -> None:
+    """So that it can be started by a program that closes everything first."""
+    line = f'exec "$@" {nowhere} 2>/dev/null'
+    server = subprocess.Popen(["sh", "-c", line, "sh", *ROTA, "up"], cwd=place, env=environment())
+    there = place / ".rota" / "server.json"
+    until(lambda: there.exists() or server.poll() is not None)
+    assert json.loads(Terminal(place).type("list", "--json"))["meta"]["via"].startswith("http://")
+    server.terminate()
+    assert server.wait(30) == 0
+
+
+def test_a_worker_that_can_tell_nobody_what_it_does_works_all_the_same(place: Path) -> None:
+    (place / "rota.yaml").write_text(
+        "{version: 1, agents: [{name: smith, runtime: {type: command, command: [cat]}}]}"
+    )
+    asked = "rota worker --agent smith --db .rota/rota.db --once --slots 1 >&-"
+    assert shell(place, asked) == (0, "")
+    assert len(Terminal(place).json("list", "--status", "completed")) == 1
 
 
 def test_a_reader_that_goes_away_is_still_no_error(place: Path) -> None:

@@ -91,6 +91,19 @@ def test_a_table_has_titles_and_ages_and_a_pipe_has_tabs_and_times(tmp_path: Pat
     assert on_a_terminal(tmp_path, "list", "--json").startswith("{")
 
 
+def test_a_table_says_which_columns_had_no_room_and_its_short_ids_are_taken(tmp_path: Path) -> None:
+    here = ThisProcess(tmp_path)
+    title = "Mend the gate of the north tower before the winter comes"
+    here.type("add", title, "--type", "code_review", "--agent", "smith")
+    seen = on_a_terminal(tmp_path, "list", columns=80, NO_COLOR="1").splitlines()
+    assert seen[-1] == "no room for type; a wider terminal or --json has all"
+    short = seen[1].split()[0]
+    assert len(short) == 13
+    assert here.json("show", short)["description"] == title
+    assert "no room" not in on_a_terminal(tmp_path, "list", columns=160)
+    assert here.run("list").stderr == ""  # a pipe has all columns
+
+
 def test_a_claim_is_told_as_facts_on_a_terminal_and_as_a_row_in_a_pipe(tmp_path: Path) -> None:
     here = ThisProcess(tmp_path)
     here.type("agent", "set", "smith", "--max-concurrent", "3")
@@ -108,9 +121,22 @@ def test_a_claim_is_told_as_facts_on_a_terminal_and_as_a_row_in_a_pipe(tmp_path:
     assert "" in lines  # between the two
 
 
+def test_figures_begin_with_the_first_hour_in_which_there_was_anything(tmp_path: Path) -> None:
+    here = ThisProcess(tmp_path)
+    here.type("db", "upgrade")
+    empty = on_a_terminal(tmp_path, "stats", NO_COLOR="1").splitlines()
+    assert (empty[1].split(), empty[-1]) == (["open", "0"], "")  # and no table
+    here.type("add", "Mend the gate")
+    seen = on_a_terminal(tmp_path, "stats", NO_COLOR="1").splitlines()
+    first, *others = seen[seen.index("") + 2 :]
+    assert first.split()[2] == "1"
+    assert len(others) <= 1  # a new hour may have begun since
+    assert len(here.type("stats").splitlines()) == 24
+
+
 def test_a_list_without_rows_is_one_line(tmp_path: Path) -> None:
     ThisProcess(tmp_path).type("db", "upgrade")
-    assert on_a_terminal(tmp_path, "list").splitlines() == ["no items"]
+    assert on_a_terminal(tmp_path, "list").splitlines() == ["no open items"]
 
 
 def test_who_waits_at_a_terminal_is_told_for_what(tmp_path: Path) -> None:
@@ -130,6 +156,20 @@ def test_who_waits_at_a_terminal_is_told_for_what(tmp_path: Path) -> None:
         while not seen.done():  # whenever it begins to follow, something happens then
             here.type("add", "Something")
     assert "waiting for events … (Ctrl-C ends it)" in seen.result().splitlines()[0]
+
+
+def test_who_waits_for_a_tracker_is_told_so_and_hears_no_number_of_an_error(tmp_path: Path) -> None:
+    (tmp_path / "rota.yaml").write_text(
+        "{sources: [{type: gitea, repo: ada/engine, api_url: 'http://127.0.0.1:1',"
+        " auth: {token_env: SOME_TOKEN}}]}"
+    )
+    given = {"NO_COLOR": "1", "SOME_TOKEN": "x"}
+    waiting, failed, *_ = on_a_terminal(tmp_path, "source", "check", code=1, **given).splitlines()
+    assert "waiting for an answer about gitea:ada/engine … (Ctrl-C ends it)" in waiting
+    assert failed.startswith(
+        "fail    source gitea:ada/engine: Gitea, GET /user: 127.0.0.1:1 cannot"
+    )
+    assert "Errno" not in failed
 
 
 def test_the_board_as_text_fits_the_terminal_and_not_the_pipe(tmp_path: Path) -> None:
@@ -200,6 +240,40 @@ def test_help_and_version_import_nothing_heavy(words: list[str]) -> None:
     heavy = {"rich", "httpx2", "httpx", "asyncio", "litestar", "msgspec", "apsw", "psycopg"}
     heavy |= {"structlog", "uvicorn", "jinja2", "ssl", "concurrent", "pydantic"}
     assert heavy & imported(*words) == set()
+
+
+def interrupted(place: Path, call: str) -> subprocess.CompletedProcess[str]:
+    """The entry point of a script, with Ctrl-C at the first import that takes its time."""
+    (place / "click.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)\n")
+    script = f"import sys\nfrom rota.cli import {call}\nsys.exit({call}())"
+    return subprocess.run(
+        [sys.executable, "-c", script],
+        env=environment(PYTHONPATH=str(place)),
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("call", ["main", "label_state"])
+def test_ctrl_c_while_a_command_is_imported_ends_it_without_a_word(
+    tmp_path: Path, call: str
+) -> None:
+    done = interrupted(tmp_path, call)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_nothing_is_imported_before_ctrl_c_is_expected() -> None:
+    script = "import sys\nbefore = set(sys.modules)\nimport rota.cli\n"
+    script += "print(*sorted(set(sys.modules) - before))"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=environment(),
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.split() == ["rota", "rota.cli"]
 
 
 def test_asking_a_server_needs_no_event_loop_and_no_database(shell: Terminal) -> None:

@@ -116,6 +116,41 @@ def test_a_dispatcher_directs_and_an_agent_gets_stuck(here: ThisProcess) -> None
     assert "queued" in here.type("release", second, "--force", "--reason", "taken away")
 
 
+def ended(here: ThisProcess, description: str, *how: str) -> str:
+    item = here.type("add", description, "--priority", "1", "--label", description).strip()
+    if how != ("cancel",):
+        here.type("dispatch", item, "ann", "--start")
+    here.type(how[0], item, *how[1:])
+    return item
+
+
+def test_a_list_shows_what_is_open_unless_more_is_asked_for(here: ThisProcess) -> None:
+    done, dropped = ended(here, "done", "done"), ended(here, "dropped", "cancel")
+    failed = ended(here, "failed", "fail", "--notes", "no")
+    waiting = here.type("add", "Waiting").strip()
+
+    def listed(*words: str) -> list[str]:
+        return [one["id"] for one in here.json("list", *words)]
+
+    assert listed() == [failed, waiting]
+    assert listed("--all") == [done, dropped, failed, waiting]
+    assert listed("--status", "completed", "--status", "queued") == [done, waiting]
+    assert here.json("list", "--all", "--status", "failed", code=2)["code"] == "usage"
+    assert len(here.type("list").splitlines()) == 2
+
+
+def test_a_list_says_what_it_leaves_out(here: ThisProcess) -> None:
+    left_out = "completed and cancelled items are not shown; see them with --all\n"
+    here.type("add", "Waiting")
+    assert here.run("list").stderr == ""
+    ended(here, "dropped", "cancel")
+    assert here.run("list").stderr == left_out
+    assert here.run("list", "--label", "dropped").stderr == f"no open items\n{left_out}"
+    assert here.run("list", "--label", "none").stderr == "no open items\n"
+    for words in (["--all"], ["--status", "queued"], ["--json"]):
+        assert here.run("list", *words).stderr == ""
+
+
 def test_a_project_can_be_named_wherever_it_is_asked_for(here: ThisProcess) -> None:
     project = here.type("project", "add", "Shopping list").strip()
     assert here.json("project", "show", "Shopping list")["id"] == project
@@ -195,6 +230,17 @@ def test_projects_agents_and_tokens(here: ThisProcess) -> None:
     here.type("token", "revoke", made["id"], code=1)
 
 
+def test_a_token_is_revoked_by_its_name_if_no_other_has_it(here: ThisProcess) -> None:
+    made = here.json("token", "create", "ci", "--scope", "work")["id"]
+    assert here.type("token", "revoke", "ci") == f"revoked  {made}\n"
+    here.type("token", "revoke", "ci", code=1)  # it is, already
+    two = [here.json("token", "create", "ci", "--scope", "work")["id"] for _ in range(2)]
+    refused = here.json("token", "revoke", "ci", code=2)["message"]
+    assert refused == f"token: 2 are named 'ci'; give the id of one: {', '.join(two)}"
+    here.type("token", "revoke", two[0])
+    assert here.json("token", "revoke", "ci")["id"] == two[1]
+
+
 def test_a_token_without_a_name_is_named_after_its_first_scope(here: ThisProcess) -> None:
     made = here.json("token", "create", "--scope", "admin")
     assert (made["name"], made["scopes"]) == ("admin", ["admin"])
@@ -214,11 +260,11 @@ def test_a_reason_that_is_also_the_note_is_told_once(here: ThisProcess) -> None:
     assert told.endswith("  (attempt 1 failed: boom)")
 
 
-def test_whoever_revokes_a_token_by_its_name_hears_where_its_id_is(here: ThisProcess) -> None:
+def test_whoever_revokes_a_token_that_is_not_there_hears_where_they_are(here: ThisProcess) -> None:
     here.type("token", "create", "ops", "--scope", "admin")
-    told = here.run("token", "revoke", "ops")
+    told = here.run("token", "revoke", "oops")
     assert told.returncode == 1
-    assert "no live token with the id 'ops'; `rota token list` has the ids" in told.stderr
+    assert "no live token with the id 'oops'; `rota token list` has the ids" in told.stderr
     assert here.json("token", "list")[0]["revoked_at"] is None
 
 
@@ -548,7 +594,7 @@ def test_what_the_file_asks_for_is_read_as_a_server_would_read_it(here: ThisProc
     assert "no server" not in here.type("explain", calm)
     told = here.json("explain", urgent)
     assert told["reasons"][0]["code"] == "no_server"
-    assert told["reasons"][0]["fix"] == "start `rota up`"
+    assert told["reasons"][0]["fix"] == "start a server: rota up"
 
 
 def test_what_a_killed_server_left_is_told_at_once(here: ThisProcess) -> None:

@@ -154,6 +154,7 @@ def test_the_demo_ends_by_itself_and_touches_no_database_of_yours(tmp_path: Path
     assert "The board is at http://127.0.0.1:" in told
     assert "came in      Review: currency rounding" in told
     assert "  items    " in told
+    assert re.search(r"  skips    \d+ times a schedule woke nobody: there was no work, ", told)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -189,7 +190,7 @@ def test_a_demo_that_is_kept_can_be_gone_on_with(tmp_path: Path) -> None:
     [called] = re.findall(rf"cd {home} && (.+) up$", ended.stderr, re.M)
     again = [*shlex.split(called), "list", "--json"]
     assert subprocess.run(again, cwd=home, env={"PATH": bare}, check=True)
-    assert len(Terminal(home).json("list")) >= 12
+    assert len(Terminal(home).json("list", "--all")) >= 12
 
 
 def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
@@ -197,7 +198,8 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         ended = Terminal(tmp_path).run("demo", "--port", str(port))
     assert ended.returncode == 6
-    assert f"cannot listen on 127.0.0.1:{port}" in ended.stderr
+    told = f"rota: the demo's server did not start: cannot listen on 127.0.0.1:{port}: "
+    assert ended.stderr.startswith(told)
 
 
 def test_beside_a_server_on_the_usual_port_the_demo_takes_another(

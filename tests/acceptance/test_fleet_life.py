@@ -228,3 +228,24 @@ def test_what_is_odd_about_the_file_is_told_at_the_start_and_at_a_reload(place: 
     _, told = node.ask("POST", "/config/reload")
     assert "elsewhere" in told["warnings"][0]
     assert "elsewhere" in node.log
+
+
+def test_a_reload_names_what_the_file_has_no_more(place: Site) -> None:
+    two = {"often": schedule(), "seldom": schedule()}
+    place.configure(place.agent(schedules=two), place.agent("cook"))
+    place.up()
+    place.configure(place.agent())
+    assert place.type("config", "reload").splitlines() == [
+        "gone    agent cook; its schedules rest until a server has them again, or you remove them:"
+        " rota schedule forget cook/NAME",
+        "gone    schedule smith/seldom",
+        "read    1 agent, 0 sources",
+    ]
+    assert place.json("config", "reload")["gone"] == {"agents": [], "schedules": [], "sources": []}
+    (cook, smith) = place.json("schedule", "list")
+    assert (cook["attended"], smith["attended"]) == (False, True)
+    listed = place.type("schedule", "list").splitlines()
+    assert [line.split("\t")[:2] for line in listed] == [
+        ["cook/often", "resting"],
+        ["smith/often", "idle"],
+    ]

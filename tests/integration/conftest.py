@@ -96,7 +96,7 @@ def sync_client(served: Served) -> Iterator[SyncWorkQueueClient]:
 
 
 @pytest.fixture
-def tick(served: Served, clock: ManualClock) -> Callable[[], int]:
+def tick(served: Served) -> Callable[[], int]:
     """Everything that is due fires; how many did."""
-    processor = SignalScheduler(served.store, owner="test", clock=clock)
+    processor = SignalScheduler(served.store, owner="test")
     return lambda: served.run(processor.tick)

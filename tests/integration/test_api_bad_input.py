@@ -20,7 +20,7 @@ JSON = {"Content-Type": "application/json"}
 GOOD = {"type": "chore", "description": "do it"}
 # How msgspec speaks: of regular expressions, of `str` and `array`, of `$.labels[0]`.
 LIBRARY = re.compile(
-    r"regex|Expected|Object (?:contains|missing)|`(?:str|int|array|object)|\$[.\[]"
+    r"regex|Expected|Object (?:contains|missing)|`(?:str|int|array|object)|\$[.\[]|codec"
 )
 
 
@@ -144,7 +144,7 @@ def test_a_wrong_field_is_named(http: httpx2.Client, change: dict[str, Any], fie
         (
             "/work",
             {"type": "chore"},
-            "description: is missing; say in a few words what is to be done",
+            "description: it is missing; say in a few words what is to be done",
         ),
         ("/work", {**GOOD, "type": "x" * 101}, "type: it has 101 characters; at most 100 are"),
         (
@@ -166,7 +166,11 @@ def test_a_wrong_field_is_named(http: httpx2.Client, change: dict[str, Any], fie
         ("/work", {**GOOD, "priority": None}, "1 to 5, not null"),
         ("/work", {**GOOD, "labels": "red"}, "labels: it has to be a list, not 'red'"),
         ("/work", {**GOOD, "labels": ["x"] * 51}, "labels: 51 are given; at most 50 are allowed"),
-        ("/work", {**GOOD, "prio": 1}, "prio: is not known here; there are type, description, pay"),
+        (
+            "/work",
+            {**GOOD, "prio": 1},
+            "prio: it is not known here; there are type, description, pay",
+        ),
         (
             "/work",
             {**GOOD, "assigned_agent": "Bad Name"},
@@ -212,6 +216,21 @@ def test_a_missing_field_is_named(http: httpx2.Client) -> None:
     assert refused_field(http.post("/work/claim", json={})) == "agent"
 
 
+def test_all_fields_that_are_missing_are_named_at_once(http: httpx2.Client) -> None:
+    found = problem(http.post("/work", json={"priority": 1}), 422, "missing_requirement")
+    kind = "type: it is missing; say what kind of work it is, such as code_review"
+    what = "description: it is missing; say in a few words what is to be done"
+    assert found["errors"] == [
+        {"field": "type", "message": kind},
+        {"field": "description", "message": what},
+    ]
+    assert found["detail"] == f"{kind}; {what}"
+    found = problem(http.post("/work/batch", json=[GOOD, {}]), 422, "missing_requirement")
+    assert [one["field"] for one in found["errors"]] == ["[1].type", "[1].description"]
+    broken = http.post("/work", content=b'{"priority": 1}, ', headers=JSON)
+    assert refused_field(broken) == "type"
+
+
 def nested(depth: int, inner: str = "1") -> str:
     return "[" * depth + inner + "]" * depth
 
@@ -239,6 +258,13 @@ def test_what_is_not_json_is_refused(http: httpx2.Client, raw: str | bytes) -> N
 def test_half_a_surrogate_pair_is_called_so(http: httpx2.Client, half: str) -> None:
     answer = http.post("/work", content=f'{{"type": "{half}"}}', headers=JSON)
     assert "half a surrogate pair" in problem(answer, 400, "bad_json")["detail"]
+
+
+def test_what_is_not_utf_8_is_said_with_its_place(http: httpx2.Client) -> None:
+    content = '{"type": "käse", "description": "'.encode() + b'caf\xe9"}'
+    detail = problem(http.post("/work", content=content, headers=JSON), 400, "bad_json")["detail"]
+    place = content.index(b"\xe9")
+    assert detail == f"the body is not JSON: byte {place} (0xe9) is not UTF-8; send it in UTF-8"
 
 
 @pytest.mark.parametrize("item", ["x" * 20_000, "%00", "%0D%0A", "%1B[2J", "%C3%A9", "%ED%A0%80"])
@@ -301,7 +327,7 @@ def test_a_call_that_takes_no_body_refuses_one(
 ) -> None:
     path = path.replace("QUEUED", known["queued"])
     found = problem(http.request(method, path, json={"x": 1}), 422, "invalid_input")
-    assert (found["detail"], found["errors"][0]["field"]) == ("x: is not known here", "x")
+    assert (found["detail"], found["errors"][0]["field"]) == ("x: it is not known here", "x")
     broken = http.request(method, path, content=b"{broken", headers=JSON)
     problem(broken, 400, "bad_json")
     problem(http.request(method, path, json=[1]), 422, "invalid_input")
@@ -340,7 +366,7 @@ def test_a_key_that_comes_twice_is_refused(
     http: httpx2.Client, path: str, body: str, field: str
 ) -> None:
     found = problem(http.post(path, content=body, headers=JSON), 422, "invalid_input")
-    assert (found["detail"], found["errors"][0]["field"]) == (f"{field}: is given twice", field)
+    assert (found["detail"], found["errors"][0]["field"]) == (f"{field}: it is given twice", field)
 
 
 @pytest.mark.parametrize("body", ["[]", "null", "3", '"text"', "[{}]"])

@@ -155,7 +155,7 @@ def test_agents_are_listed_with_what_is_on_their_hands(http: httpx2.Client) -> N
         "in_review": 0, "max_in_review": None,
         "running": 0, "spent_today": {"runs": 0, "seconds": 0.0, "tokens": 0, "cost_usd": 0.0},
         "failures": 0, "breaker_until": None, "usage_until": None, "note": None,
-        "unseen_since": None, "budget_used": None, "budget_until": None,
+        "unseen_since": None, "unattended": False, "budget_used": None, "budget_until": None,
     }  # fmt: skip
     item = http.post("/work", json=GOOD).json()["id"]
     http.post(f"/work/{item}/dispatch", json={"assigned_agent": "bob"})

@@ -329,6 +329,9 @@ def test_an_item_explains_why_nobody_works_on_it(http: httpx2.Client) -> None:
     assert why["claimable"] is False
     assert why["reasons"][0]["code"] == "blocked_by"
     assert blocker["id"] in why["summary"]
+    words, command = "see what keeps that one", f"rota explain {blocker['id']}"
+    assert why["reasons"][0]["ways"] == [{"words": words, "command": command}]
+    assert why["reasons"][0]["fix"] == f"{words}: {command}"
     assert http.get(f"/work/{blocker['id']}/explain").json()["claimable"] is True
 
 
@@ -491,7 +494,7 @@ def test_an_empty_body_and_a_missing_media_type_are_called_so(http: httpx2.Clien
     assert (empty.status_code, empty.json()["detail"]) == (400, "the body is empty; send JSON")
     bare = http.post("/work", content=b'{"type": "chore", "description": "do it"}')
     assert bare.status_code == 415
-    assert "without a media type; send it with Content-Type: application/json" in bare.text
+    assert "and has no media type; send it with Content-Type: application/json" in bare.text
 
 
 def test_a_path_with_a_slash_at_its_end_is_told_to_do_without(http: httpx2.Client) -> None:

@@ -1,18 +1,21 @@
 """Databases that cannot be used: each is named in one clear line, and nothing is made worse."""
 
 import asyncio
+import errno
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
+from typing import Any, LiteralString
+from urllib.parse import quote, urlsplit
 
 import apsw
+import psycopg
 import pytest
 
 from rota.app import make_store, open_ledger, open_store
@@ -21,6 +24,7 @@ from rota.model.work import NewItem
 from rota.queue.ledger import Ledger
 from rota.queue.views import Query
 from rota.storage.sqlite import SqliteStore
+from rota.storage.sqlite_files import prepare
 from rota.testing import audit, zygote
 from rota.testing.postgres import own_postgres
 from tests.faults.asking import demand_unavailable, get, post, stored
@@ -173,11 +177,55 @@ def test_a_command_that_meets_damage_says_so_in_one_line(path: Path) -> None:
     demand_one_clear_line(done, str(path), "damaged; restore a backup")
 
 
-def test_an_empty_file_is_left_empty_by_who_only_looks(path: Path) -> None:
-    path.touch()
-    demand_one_clear_line(rota("--db", str(path), "list"), str(path))
-    assert path.stat().st_size == 0
-    assert rota("--db", str(path), "add", "--type", "chore", "x").returncode == 0
+def test_a_ledger_that_was_emptied_is_refused_and_left_as_it_is(path: Path) -> None:
+    """Its log may hold the last that was stored, and SQLite would delete that."""
+    log = path.with_name(f"{path.name}-wal")
+    state = ["--state-dir", str(path.parent / "s")]
+    for words in (
+        ["list"],
+        ["add", "--type", "chore", "x"],
+        ["db", "status"],
+        ["db", "upgrade"],
+        ["up", "--port", "0", *state],
+    ):
+        path.write_bytes(b"")
+        log.write_bytes(b"what was stored last")
+        done = rota("--db", str(path), *words)
+        demand_one_clear_line(done, f"{path} is empty, which a ledger never is", "rota db restore")
+        assert (path.stat().st_size, log.read_bytes()) == (0, b"what was stored last"), words
+    checked = rota("--db", str(path), *state, "doctor")
+    assert (checked.returncode, f"fail    database: {path} is empty" in checked.stdout) == (1, True)
+    assert log.read_bytes() == b"what was stored last"
+
+
+async def test_a_ledger_that_is_begun_is_never_empty(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a crash in its first moment leaves nothing that would be refused as emptied."""
+    sizes = []
+    link = Path.hardlink_to
+
+    def linked(new: Path, target: Path) -> None:
+        assert not new.exists()
+        link(new, target)
+        sizes.append(new.stat().st_size)
+
+    monkeypatch.setattr(Path, "hardlink_to", linked)
+    async with open_store(str(path)):
+        assert sizes == [4096]
+    assert [one.name for one in path.parent.iterdir()] == [path.name]
+
+
+def test_a_ledger_is_begun_where_files_cannot_be_linked(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(Path, "hardlink_to", refused)
+    asyncio.run(filled(path, 1))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert path.stat().st_nlink == 1
 
 
 def overwrite_half(path: Path) -> None:
@@ -264,6 +312,91 @@ def test_a_database_that_postgres_does_not_have_is_named(postgres_url: str) -> N
     demand_one_clear_line(done, "does not exist")
 
 
+@pytest.fixture(params=["SQL_ASCII", "LATIN1"])
+def encoded(request: pytest.FixtureRequest, postgres_url: str) -> Iterator[tuple[str, str]]:
+    """An empty database that is not in UTF8, and its encoding."""
+    url = urlsplit(postgres_url)
+    name = f"{url.path.removeprefix('/')}_{request.param.lower()}"
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(
+            f"CREATE DATABASE {name} ENCODING '{request.param}' LOCALE 'C' TEMPLATE template0"
+        )
+        yield url._replace(path=f"/{name}").geturl(), request.param
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def test_a_postgres_database_that_cannot_hold_every_text_is_named(
+    encoded: tuple[str, str], tmp_path: Path
+) -> None:
+    url, encoding = encoded
+    for command in (["list"], ["up", "--port", "0", "--state-dir", str(tmp_path / "s")]):
+        done = rota("--db", url, *command)
+        demand_one_clear_line(done, f"is encoded in {encoding}", "--encoding=UTF8")
+    with psycopg.connect(url) as connection:
+        assert (
+            connection.execute("SELECT 1 FROM pg_tables WHERE schemaname = 'public'").rowcount == 0
+        )
+
+
+def tables_of(url: str) -> list[str]:
+    with psycopg.connect(url) as connection:
+        rows = connection.execute(
+            "SELECT schemaname || '.' || tablename FROM pg_tables"
+            " WHERE schemaname NOT IN ('pg_catalog', 'information_schema')"
+        ).fetchall()
+    return sorted(str(name) for (name,) in rows)
+
+
+@pytest.mark.parametrize(
+    "made",
+    ["CREATE TABLE users (name text)", "CREATE TABLE users (); CREATE TABLE schema_migrations ()"],
+    ids=["one of its own", "one as Rails and golang-migrate make it"],
+)
+def test_the_postgres_database_of_another_program_is_named_and_left_alone(
+    postgres_url: str, tmp_path: Path, made: LiteralString
+) -> None:
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute(made)
+    before, state = tables_of(postgres_url), str(tmp_path / "s")
+    whose = "is the database of another program (it has the table 'users')"
+    for command in (["list"], ["db", "upgrade"], ["up", "--port", "0", "--state-dir", state]):
+        demand_one_clear_line(rota("--db", postgres_url, *command), whose)
+    doctor = rota("--db", postgres_url, "--state-dir", state, "doctor", "--fix")
+    demand_doctor_fails(doctor, whose, "name another with --db or DATABASE_URL")
+    assert tables_of(postgres_url) == before
+
+
+@pytest.mark.parametrize("path", ["rota", "rota,public"])
+def test_beside_the_tables_of_another_program_a_ledger_has_a_schema_of_its_own(
+    postgres_url: str, path: str
+) -> None:
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("CREATE TABLE schema_migrations (version text); CREATE SCHEMA rota")
+    url = f"{postgres_url}?options=-c%20search_path%3D{quote(path)}"
+    assert rota("--db", url, "add", "beside").returncode == 0
+    assert "beside" in rota("--db", url, "list").stdout
+    theirs = [name for name in tables_of(postgres_url) if not name.startswith("rota.")]
+    assert theirs == ["public.schema_migrations"]
+
+
+def test_a_table_that_came_with_an_extension_is_nobodys(postgres_url: str) -> None:
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute(
+            "CREATE TABLE spatial_ref_sys ();"
+            "INSERT INTO pg_depend SELECT 'pg_class'::regclass, 'spatial_ref_sys'::regclass, 0,"
+            " 'pg_extension'::regclass, oid, 0, 'e' FROM pg_extension LIMIT 1"
+        )
+    assert rota("--db", postgres_url, "add", "beside it").returncode == 0
+
+
+def test_the_encoding_of_the_surroundings_changes_no_text(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+    assert rota("--db", postgres_url, "add", "Öl für die 門").returncode == 0
+    assert "Öl für die 門" in rota("--db", postgres_url, "list").stdout
+
+
 @pytest.mark.parametrize(
     ("setting", "problem", "advice"),
     [
@@ -342,6 +475,7 @@ async def test_a_locked_database_is_told_after_a_moment_and_works_when_it_is_fre
 
 
 async def test_a_new_database_that_is_locked_while_it_is_made_is_told(path: Path) -> None:
+    prepare(path)
     with locked(path, "EXCLUSIVE") as free:
         with pytest.raises(StorageUnavailable, match="lock"):
             await SqliteStore(path, busy_seconds=0.2).open()

@@ -33,6 +33,35 @@ def write(here: Terminal, text: str) -> Path:
     return path
 
 
+CAT, OFTEN = "runtime: {type: command, command: [cat]}", "{type: interval, interval: 5m}"
+AGENTS = f"agents:\n  - {{name: a, {CAT}}}\n"
+
+# does it do anything
+
+
+@pytest.mark.parametrize("text", ["", "# later\n", "version: 1\nagents: []\n"])
+def test_a_file_that_names_nothing_is_warned_of_when_it_is_checked(
+    here: Terminal, text: str
+) -> None:
+    path = write(here, text)
+    (warning,) = here.json("config", "check")["warnings"]
+    assert warning["message"] == "it names no agent, no source, no signal and no channel"
+    assert load_fleet(path, {}).warnings == (), "it is the way to have none"
+    write(here, "sources: [{type: markdown, path: .}]\n")
+    assert here.json("config", "check")["warnings"] == []
+
+
+def test_an_agent_that_nothing_wakes_is_warned_of_when_it_is_checked(here: Terminal) -> None:
+    path = write(here, f"{AGENTS}  - {{name: b, {CAT}, schedules: {{often: {OFTEN}}}}}\n")
+    checked = here.type("config", "check").splitlines()
+    assert checked == [
+        "warn    rota.yaml:2:5: agents[0]: nothing wakes agent 'a': it has no schedule; only"
+        " `rota worker --agent a` runs it",
+        "ok      rota.yaml: 2 agents, 1 schedule, 0 sources",
+    ]
+    assert load_fleet(path, {}).warnings == (), "workers need no schedules"
+
+
 # a beginning
 
 
@@ -97,6 +126,18 @@ def test_init_writes_where_it_is_told_to(here: Terminal) -> None:
     assert here.json("init", "gone/rota.yaml", code=2)["code"] == "invalid_input"
 
 
+def test_the_file_is_named_by_itself_or_by_the_option(here: Terminal) -> None:
+    assert here.json("init", "--config", "other.yaml")["file"] == "other.yaml"
+    for words in (["other.yaml"], ["--config", "other.yaml"]):
+        assert here.json("config", "check", *words)["file"] == "other.yaml"
+        assert here.json("config", "show", *words)["version"] == 1
+    for command in (["init"], ["config", "check"], ["config", "show"]):
+        twice = here.json(*command, "a.yaml", "--config", "b.yaml", code=2)
+        assert "name the same thing" in twice["message"]
+    here.variables["ROTA_CONFIG"] = "mine.yaml"
+    assert here.json("init")["file"] == here.json("config", "check")["file"] == "mine.yaml"
+
+
 def test_what_init_writes_works(tmp_path: Path) -> None:
     here = Terminal(tmp_path)
     here.type("init")
@@ -114,10 +155,11 @@ def test_a_file_that_is_right_is_counted(here: Terminal) -> None:
         here,
         "agents:\n  - {name: smith, work_source: {type: queue}, schedules:\n"
         "     {a: {type: interval, interval: 5m}, b: {type: cron, cron: '@daily'}}}\n"
-        "  - {name: jones, work_source: {type: memory}}\n"
+        "  - {name: jones, work_source: {type: memory}, schedules: {a: {type: chat,"
+        " work_source: {type: memory}}}}\n"
         "sources: [{type: queue}]\n",
     )
-    assert here.type("config", "check") == "ok      rota.yaml: 2 agents, 2 schedules, 2 sources\n"
+    assert here.type("config", "check") == "ok      rota.yaml: 2 agents, 3 schedules, 2 sources\n"
 
 
 def test_mistakes_are_told_one_a_line_and_the_answer_is_no(here: Terminal) -> None:
@@ -188,7 +230,6 @@ def test_a_program_that_is_not_on_the_path_is_a_warning(here: Terminal) -> None:
         here,
         "agents:\n  - {name: smith, runtime: {type: command, command: [nosuchprogram]}}\n",
     )
-    here.variables["PORT"] = "0"
     assert "warn    rota.yaml:2:" in here.type("config", "check")
     told = here.type("doctor").splitlines()
     (warned,) = [line for line in told if "nosuchprogram" in line]

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ from structlog.testing import capture_logs
 
 from rota import daemon
 from rota.api import ApiSettings
+from rota.model.clock import Clock, SystemClock
 from rota.model.errors import InvalidInput, RotaError, StorageUnavailable
+from rota.testing.clock import ManualClock
 from rota.testing.served import serve
 from tests.acceptance.terminal import environment
 from tests.integration.runner_stage import until
@@ -34,11 +37,12 @@ class Running:
         *chores: daemon.Chore,
         drain: Callable[[], Awaitable[None]] | None = None,
         reload: Callable[[], Awaitable[object]] | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self.stopping = asyncio.Event()
         self.crew = daemon.Crew(chores, self.stopping)
         self._ready = asyncio.Event()
-        self.face = daemon.Face(app, self._ready.set, request_seconds=1)
+        self.face = daemon.Face(app, self._ready.set, clock or SystemClock(), request_seconds=1)
         listener = daemon.bind("127.0.0.1", 0)
         self.port = listener.getsockname()[1]
         duties = daemon.Duties(drain, reload)
@@ -111,6 +115,22 @@ async def test_a_request_that_does_not_end_does_not_keep_the_server() -> None:
     await server.end()
     writer.close()
     await writer.wait_closed()
+
+
+async def test_answers_are_dated_by_the_clock_that_the_server_is_given() -> None:
+    """Also those that never become a request."""
+    clock = ManualClock(datetime(2031, 5, 1, 19, 42, 33, tzinfo=UTC))
+    server = await Running(nothing, clock=clock).ready()
+    for said in (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"nonsense\r\n\r\n"):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(said)
+        async with asyncio.timeout(PATIENCE):
+            head = await reader.readuntil(b"\r\n\r\n")
+        assert head.lower().count(b"\r\ndate: thu, 01 may 2031 19:42:33 gmt\r\n") == 1
+        writer.close()
+        await writer.wait_closed()
+    server.stopping.set()
+    await server.end()
 
 
 def test_a_port_that_is_taken_is_said_and_no_socket_stays() -> None:

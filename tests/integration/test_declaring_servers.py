@@ -58,8 +58,8 @@ class Home:
         async with FleetAtWork(
             settings,
             self.store,
-            Ledger.on(self.store, self.clock, logs=settings.run_logs),
-            Signals(self.store, self.clock),
+            Ledger.on(self.store, logs=settings.run_logs),
+            Signals(self.store),
             node=IdFactory(self.clock).new(),
             loaded=read_fleet(settings),
             crew=Crew([], asyncio.Event()),
@@ -315,7 +315,7 @@ async def test_a_moment_that_has_passed_stops_no_server_and_fires_once(
 ) -> None:
     soon = clock.text(60)
     one = home("one").write(signals={"remind": at(soon)})
-    processor = SignalScheduler(one.store, owner="one", clock=clock)
+    processor = SignalScheduler(one.store, owner="one")
     async with one.up():
         assert await processor.tick() == 0
     clock.advance(3600)

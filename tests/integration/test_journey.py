@@ -129,19 +129,17 @@ async def scene(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         url = request.getfixturevalue("postgres_url")
     clock = ManualClock()
     async with open_store(url, clock) as store:
-        ledger = Ledger.on(store, clock, node="here", logs=tmp_path / "runs")
+        ledger = Ledger.on(store, node="here", logs=tmp_path / "runs")
         async with WorkSourceManager(SourceContext(ledger=ledger, clock=clock)) as sources:
-            outbox = Outbox(store, ledger, sources, clock)
+            outbox = Outbox(store, ledger, sources)
             actor, fleet = Actor(), [Fleet()]
             travels = Journey(
                 sources,
                 ledger,
-                Admission(store, clock, lambda: fleet[0].budget),
+                Admission(store, lambda: fleet[0].budget),
                 actor,
-                ledger.runs,
                 outbox,
                 lambda: fleet[0],
-                clock,
             )
             yield Scene(store, ledger, clock, actor, travels, fleet)
 

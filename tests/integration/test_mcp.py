@@ -280,7 +280,7 @@ async def test_a_refused_move_is_an_answer_that_says_what_to_do(
             assert (await agent.refused("work_show", **wrong))["code"] == "invalid_input"
         assert (await agent.refused("work_claim"))["code"] == "invalid_input"
         for tool, given, said in (
-            ("work_show", {}, "id: is missing"),
+            ("work_show", {}, "id: it is missing"),
             ("work_show", {"id": 3}, "id: it has to be a text, not 3"),
             ("work_list", {"limit": "x"}, "limit: it has to be a whole number, 1 to 100, not 'x'"),
             ("work_list", {"status": ["done"]}, "status[0]: 'done' is unknown; there are blocked,"),

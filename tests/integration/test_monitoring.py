@@ -12,10 +12,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from rota.api.metrics import MOST_AGENTS, OTHERS, Metrics
 from rota.model.agents import Agent, AgentLoad
+from rota.model.runs import RunStatus, Tally
 from rota.model.sources import SourceState
 from rota.model.statistics import Spread
 from rota.model.status import Status
-from rota.model.vitals import PostFigures, RunFigures, Vitals
+from rota.model.vitals import PostFigures, Vitals
 from rota.testing.served import Served
 from tests.docs.pages import DOCS
 from tests.docs.test_reference import rows
@@ -25,7 +26,10 @@ ALERTS, DASHBOARD = ROOT / "deploy/prometheus/alerts.yml", ROOT / "deploy/grafan
 VITALS = Vitals(
     {Status.COMPLETED: 2},
     Spread(2, 1.0, 2.0),
-    (RunFigures("ada", "failed", 1, 60.0, 120, 0.5), RunFigures("ada", "lost", 2, 3.0, 4, 0.25)),
+    (
+        Tally("ada", RunStatus.FAILED, 1, 60.0, 120, 0.5),
+        Tally("ada", RunStatus.LOST, 2, 3.0, 4, 0.25),
+    ),
     {"ada": 1},
     (AgentLoad(Agent("ada"), 1, 0, 3),),
     30.0,

@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -125,7 +125,7 @@ class Office:
 
 @asynccontextmanager
 async def opened(store: Store, clock: ManualClock, mood: Mood) -> AsyncIterator[Office]:
-    ledger = Ledger.on(store, clock, node="here")
+    ledger = Ledger.on(store, node="here")
     registry = WorkSourceRegistry(list)
 
     def moody(_config: Mapping[str, Any], context: SourceContext) -> MoodySource:
@@ -134,7 +134,7 @@ async def opened(store: Store, clock: ManualClock, mood: Mood) -> AsyncIterator[
     registry.register("moody", moody)
     context = SourceContext(ledger=ledger, clock=clock)
     async with WorkSourceManager(context, registry=registry) as sources:
-        yield Office(store, ledger, clock, sources, Outbox(store, ledger, sources, clock))
+        yield Office(store, ledger, clock, sources, Outbox(store, ledger, sources))
 
 
 @pytest.fixture
@@ -467,7 +467,7 @@ async def test_no_letter_or_log_is_forgotten_by_a_clock_that_is_wrong_once(
 ) -> None:
     entry = await office.ended()
     await office.outbox.deliver(entry)
-    runs = RunBook(office.store, node="here", logs=tmp_path, clock=clock)
+    runs = RunBook(office.store, node="here", logs=tmp_path)
     written = clock.now().timestamp()
     runs.log("1").write_text("{}\n")
     os.utime(runs.log("1"), (written, written))
@@ -475,7 +475,8 @@ async def test_no_letter_or_log_is_forgotten_by_a_clock_that_is_wrong_once(
     async def nothing() -> None:
         pass
 
-    house, month = Housekeeping(runs, office.outbox, nothing, clock), KEPT_DAYS * 86_400 + 1
+    house = Housekeeping(replace(office.ledger, runs=runs), office.outbox, nothing)
+    month = KEPT_DAYS * 86_400 + 1
     for seconds in (month, -month, month, -month):
         clock.advance(seconds)
         await house.tick()
@@ -512,7 +513,7 @@ async def test_a_receiver_that_does_not_answer_keeps_no_other_waiting(
             await answers.wait()
         told.append(entry.subject)
 
-    outbox = Outbox(office.store, office.ledger, office.sources, office.clock, {"told": deliver})
+    outbox = Outbox(office.store, office.ledger, office.sources, {"told": deliver})
 
     async def post(*subjects: str) -> None:
         letters = [
@@ -545,7 +546,7 @@ async def test_more_than_all_hands_full_is_taken_when_one_is_free(
         await answers.wait()
         told.append(entry.subject)
 
-    outbox = Outbox(office.store, office.ledger, office.sources, office.clock, {"told": deliver})
+    outbox = Outbox(office.store, office.ledger, office.sources, {"told": deliver})
     now = office.clock.text()
     letters = [OutboxEntry(f"{n:02}", "told", None, f"{n}", {}, now) for n in range(AT_ONCE + 1)]
     await office.store.transact(lambda tx: [tx.post(one) for one in letters])
@@ -572,7 +573,7 @@ async def test_a_server_that_ends_leaves_what_nobody_answered_to_the_next(
             cancelled.set()
             raise
 
-    outbox = Outbox(office.store, office.ledger, office.sources, office.clock, {"told": deliver})
+    outbox = Outbox(office.store, office.ledger, office.sources, {"told": deliver})
     told = OutboxEntry("told", "told", None, "somebody", {}, office.clock.text())
     await office.store.transact(lambda tx: tx.post(told))
     await outbox.tick()

@@ -392,7 +392,6 @@ def garbage(data: bytes) -> bytes:
 def test_a_damaged_ledger_is_found_by_the_doctor_and_replaced(
     here: ThisProcess, spoilt: Callable[[bytes], bytes]
 ) -> None:
-    here.variables["PORT"] = "0"
     ledger = ledger_of(here)
     ledger.write_bytes(spoilt(ledger.read_bytes()))
     [failed] = [one for one in here.json("doctor", code=1) if one["status"] == "fail"]

@@ -28,7 +28,7 @@ def here(tmp_path: Path, served: Served) -> Terminal:
 
 
 def a_run(served: Served, agent: str = "ann", *, node: str = "", **facts: Any) -> Run:
-    runs = Ledger.on(served.store, served.ledger.clock, node=node).runs
+    runs = Ledger.on(served.store, node=node).runs
     return served.run(lambda: runs.begin(agent, TriggerKind.SCHEDULE, **facts))
 
 

@@ -301,7 +301,7 @@ def test_whoever_follows_the_log_of_a_dead_server_is_told_once(
 ) -> None:
     node = Node("node-7", "here:/", 1, clock.text(), clock.text())
     served.run(lambda: served.store.transact(lambda tx: tx.put_node(node)))
-    there = Ledger.on(served.store, clock, node=node.id).runs
+    there = Ledger.on(served.store, node=node.id).runs
     run = served.run(lambda: there.begin("ann", TriggerKind.SCHEDULE))
     where, follow = f"/runs/{run.id}/log", {"follow": "true"}
     with (

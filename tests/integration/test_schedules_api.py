@@ -96,7 +96,7 @@ def test_a_schedule_says_when_it_runs_and_why_it_did_not(
         "last_run_at": clock.text(), "last_completed_at": clock.text(), "last_error": None,
         "last_skip_reason": None, "last_skip_at": None, "last_skip_detail": None,
         "skip_count": 0, "trigger_count": 1,
-        "running": 0, "last_run": None,
+        "running": 0, "last_run": None, "attended": True,
     }  # fmt: skip
     assert http.get("/schedules/ada/morning").json()["rhythm"] == "0 9 * * 1-5 (Europe/Berlin)"
 

@@ -28,6 +28,12 @@ ADA = AgentSpec(
 )
 
 
+NOBODY = (
+    "no running server has it in its rota.yaml; start one that has it, or remove it:"
+    " rota schedule forget"
+)
+
+
 @pytest.fixture
 def here(tmp_path: Path) -> ThisProcess:
     return ThisProcess(tmp_path)
@@ -65,7 +71,6 @@ async def _checked(database: Path, outcome: TriggerOutcome | None) -> list[str |
 def test_the_doctor_names_schedules_whose_source_cannot_be_read(
     here: ThisProcess, fleet: Fleet
 ) -> None:
-    here.variables["PORT"] = "0"
     fleet(TriggerOutcome.skipped(SkipReason.NO_WORK))
     here.type("doctor")
     here.type("schedule", "trigger", "ada/poll")
@@ -87,9 +92,9 @@ def test_schedules_are_listed_for_people_pipes_and_programs(
     fleet(TriggerOutcome.skipped(SkipReason.NO_WORK))
     rows = [line.split("\t") for line in here.type("schedule", "list").splitlines()]
     assert [row[:3] for row in rows] == [
-        ["ada/poll", "idle", "every 5m"],
-        ["ada/talk", "idle", "by chat"],
-        ["ada/yearly", "idle", "@yearly (Asia/Tokyo)"],
+        ["ada/poll", "resting", "every 5m"],
+        ["ada/talk", "resting", "by chat"],
+        ["ada/yearly", "resting", "@yearly (Asia/Tokyo)"],
     ]
     assert rows[0][5] == "no_work"
     assert rows[2][4].endswith("-12-31T15:00:00.000000Z")
@@ -169,7 +174,50 @@ def test_an_agent_is_woken_by_hand(here: ThisProcess, fleet: Fleet) -> None:
     assert asked["node"] is None
     assert fleet() == ["look at #7"]
     waited = here.run("schedule", "trigger", "ada/talk", "--wait", "0.1s")
-    assert (waited.returncode, "is `rota up` running?" in waited.stderr) == (1, True)
+    warning, told = waited.stderr.splitlines()
+    assert warning == f"warning: it waits: {NOBODY} ada/talk"
+    assert (waited.returncode, told) == (1, "no server has taken it up yet")
+
+
+def test_what_no_running_server_has_is_resting_and_may_be_forgotten(
+    here: ThisProcess, fleet: Fleet, tmp_path: Path
+) -> None:
+    fleet()
+    listed = here.run("schedule", "list")
+    assert [line.split("\t")[1] for line in listed.stdout.splitlines()] == ["resting"] * 3
+    assert listed.stderr == f"resting: {NOBODY} AGENT/NAME\n"
+    shown = here.run("schedule", "show", "ada/talk")
+    assert "status     resting\n" in shown.stdout
+    assert shown.stderr == f"nothing wakes it: {NOBODY} ada/talk\n"
+    triggered = here.run("schedule", "trigger", "ada/talk")
+    assert (triggered.returncode, triggered.stderr) == (
+        0,
+        f"warning: it waits: {NOBODY} ada/talk\n",
+    )
+    assert here.json("schedule", "show", "ada/talk")["attended"] is False
+    assert here.json("agent", "set", "ada", "--max-concurrent", "5")["unattended"] is True
+    kept = "no running server has its schedules: rota schedule list --agent ada"
+    assert kept in here.type("agent", "list")
+    here.type("schedule", "disable", "ada/talk")
+    assert "\tdisabled\t" in here.type("schedule", "list", "--limit", "2")
+
+    asyncio.run(_attended(tmp_path / ".rota" / "rota.db"))
+    listed = here.run("schedule", "list")
+    states = [line.split("\t")[1] for line in listed.stdout.splitlines()]
+    assert (states, listed.stderr) == (["idle", "disabled", "idle"], "")
+    for words in (("show", "ada/poll"), ("trigger", "ada/poll")):
+        assert here.run("schedule", *words).stderr == ""
+    assert here.json("schedule", "show", "ada/talk")["attended"] is True
+    assert here.json("agent", "show", "ada")["unattended"] is False
+    assert here.json("agent", "set", "bob", "--max-concurrent", "2")["unattended"] is False, (
+        "it has no schedules, so it asks for work by itself"
+    )
+
+
+async def _attended(database: Path) -> None:
+    """By a server that goes on."""
+    async with open_store(str(database)) as store:
+        await Scheduler(store, node="n3").open([ADA])
 
 
 @pytest.mark.parametrize(

@@ -180,8 +180,15 @@ def test_a_check_tells_token_scopes_repository_and_labels(here: Tracked) -> None
     assert (failed["status"], "gist and lacks `repo`" in failed["message"]) == ("fail", True)
 
 
+def test_a_check_that_gets_no_answer_does_not_try_for_long(here: Tracked) -> None:
+    """Somebody waits for it, and can check again."""
+    here.control.fault("error_before", status=503)
+    (failed,) = here.json("source", "check", "engine", code=1)
+    assert "it answered 503" in failed["message"]
+    assert sum(one["path"] == "/user" for one in here.control.requests()) == 2
+
+
 def test_a_tracker_that_was_slow_once_can_be_quick_again(here: Tracked) -> None:
-    here.variables["PORT"] = "0"
     here.type("source", "poll", "engine")
     assert "as configured" in here.type("source", "reset-settle", "engine")
     here.slow_down(0.4)
@@ -219,7 +226,6 @@ def test_the_token_of_a_source_may_be_in_a_file_and_is_read_anew_each_time(here:
 
 
 def test_the_doctor_looks_at_configuration_pauses_secrets_and_sources(here: Tracked) -> None:
-    here.variables["PORT"] = "0"
     here.type("db", "upgrade")
     here.configure(webhook_secret_env="HOOK_SECRET")
     told = here.type("doctor")
@@ -285,7 +291,7 @@ def test_what_only_agents_name_is_a_source_like_any_other(here: Tracked) -> None
 def test_files_of_a_folder_that_cannot_be_understood_are_told(
     stub: TrackerStub, tmp_path: Path
 ) -> None:
-    here = Inside(tmp_path, {"PORT": "0"}, stub=stub)
+    here = Inside(tmp_path, stub=stub)
     here.configure({"type": "markdown", "name": "backlog", "path": "backlog"})
     (tmp_path / "backlog").mkdir()
     (tmp_path / "backlog" / "good.md").write_text("# Good\n")

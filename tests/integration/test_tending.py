@@ -20,6 +20,7 @@ from rota.claims.pickup import Obstacle
 from rota.claims.port import Comment
 from rota.claims.protocol import CommentClaims, Refusal
 from rota.claims.sweep import Deed
+from rota.model.clock import SystemClock
 from rota.model.errors import ClaimLost, StorageUnavailable, WorkSourceError
 from rota.model.runs import OutboxEntry, RunEnd, RunStatus
 from rota.model.schedules import TriggerKind
@@ -1691,7 +1692,7 @@ async def test_the_end_of_the_server_does_not_wait_for_a_tracker(
     monkeypatch.setattr(daemon, "CHORE_SECONDS", 0.05)
     stopping, stuck = asyncio.Event(), Stuck()
     api = create_app(scene.ledger, stopping=stopping)
-    face = daemon.Face(api, lambda: None, request_seconds=1)
+    face = daemon.Face(api, lambda: None, SystemClock(), request_seconds=1)
     async with asyncio.timeout(30):
         running = asyncio.ensure_future(
             daemon.run(face, daemon.bind("127.0.0.1", 0), daemon.Crew([stuck], stopping), stopping)

@@ -23,6 +23,14 @@ import atexit, json, locale, os, random, signal, subprocess, sys, tempfile, thre
 import warnings
 
 
+def file(number):
+    # Some builds of libffi keep themselves open, wherever they are loaded.
+    try:
+        return os.readlink("/proc/self/fd/" + number)
+    except OSError:  # the directory that was read for these numbers
+        return ""
+
+
 def tell():
     print(json.dumps({
         "argv": sys.argv[1:],
@@ -40,7 +48,7 @@ def tell():
         "bytecode": sys.dont_write_bytecode,
         "zone": [time.tzname, time.timezone],
         "temporary": tempfile.gettempdir(),
-        "files": sorted(os.listdir("/proc/self/fd")),
+        "files": len([one for one in os.listdir("/proc/self/fd") if "libffi" not in file(one)]),
         "threads": threading.active_count(),
         "main": threading.current_thread() is threading.main_thread(),
         "umask": os.umask(0o22),
@@ -259,8 +267,8 @@ def test_a_fork_that_takes_too_long_is_ended(place: Path) -> None:
 def test_forks_run_beside_each_other_and_hold_nothing_of_each_other(place: Path) -> None:
     waiting = [under_way(place, "wait") for _ in range(4)]
     assert len({one.pid for one in waiting}) == 4
-    # The last one is the directory that it reads.
-    assert json.loads(act(place, "tell").stdout)["files"] == ["0", "1", "2", "3"]
+    # Its streams, and the directory that it reads.
+    assert json.loads(act(place, "tell").stdout)["files"] == 4
     for one in reversed(waiting):
         one.kill()
         assert one.communicate(timeout=30) == ("", None)  # its pipe ends with it

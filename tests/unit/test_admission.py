@@ -111,8 +111,8 @@ async def store(tmp_path: Path, clock: ManualClock) -> AsyncIterator[Store]:
 
 
 @pytest.fixture
-def ledger(store: Store, clock: ManualClock) -> Ledger:
-    return Ledger.on(store, clock, node="here")
+def ledger(store: Store) -> Ledger:
+    return Ledger.on(store, node="here")
 
 
 async def a_run(
@@ -193,10 +193,10 @@ async def test_a_days_budget_keeps_an_agent_until_midnight(
     assert await reason(ledger, agent) is None
 
 
-async def test_the_fleets_budget_counts_all_agents(store: Store, clock: ManualClock) -> None:
+async def test_the_fleets_budget_counts_all_agents(store: Store) -> None:
     budget = Budget(per_day=Limits(runs=2))
-    admission = Admission(store, clock, lambda: budget)
-    ledger = Ledger.on(store, clock)
+    admission = Admission(store, lambda: budget)
+    ledger = Ledger.on(store)
     await a_run(ledger, agent="bob")
     assert await admission.refusal(ADA) is None
     await a_run(ledger, agent="carl")

@@ -74,7 +74,7 @@ def test_an_agent_picks_up_what_is_ready_and_nothing_else(
 @pytest.mark.parametrize(
     ("label", "advice"),
     [
-        (IN_FLIGHT, "rota issue sweep corrects it"),
+        (IN_FLIGHT, "correct it if nobody has a claim: rota issue sweep"),
         (LABELS.pr_open, "take it off if no pull request"),
         (LABELS.done, "take it off"),
         (LABELS.failed, f"put the label '{READY}' on"),

@@ -2,16 +2,23 @@
 
 import re
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.claims.timing import Pace
-from rota.client.lease import clock as clock_of_leases
-from rota.model.clock import IdFactory, first_id, from_text, in_zone, later, parse_time, to_text
+from rota.model.clock import (
+    DistantClock,
+    IdFactory,
+    elapsed,
+    first_id,
+    from_text,
+    in_zone,
+    later,
+    parse_time,
+    to_text,
+)
 from rota.model.errors import InvalidInput
 from rota.testing.clock import ManualClock
 
@@ -104,14 +111,76 @@ def test_tokens_do_not_repeat_and_need_no_quoting() -> None:
 
 
 @pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="this system has no such clock")
-@pytest.mark.parametrize("clock", [Pace().elapsed, clock_of_leases], ids=["claims", "leases"])
-def test_a_deadline_comes_nearer_while_the_machine_sleeps(
-    clock: Callable[[], float], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_deadline_comes_nearer_while_the_machine_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
     """A holder that was asleep must not believe that it still has its claim."""
     seconds = dict.fromkeys((time.CLOCK_BOOTTIME, time.CLOCK_MONOTONIC), 100.0)
     with monkeypatch.context() as patched:
         patched.setattr(time, "clock_gettime", seconds.__getitem__)
-        before = clock()
+        before = elapsed()
         seconds[time.CLOCK_BOOTTIME] += 3600  # the lid was closed
-        assert clock() - before == 3600
+        assert elapsed() - before == 3600
+
+
+class Steady:
+    """What `elapsed` tells."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def heard(clock: DistantClock, steady: Steady, there: datetime, took: float = 0.0) -> None:
+    """The other clock shows `there` half-way between a question and its answer."""
+    asked_at = steady.seconds
+    steady.seconds += took
+    clock.hear(there, asked_at, steady.seconds)
+
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+
+
+def test_a_distant_clock_goes_on_from_what_it_was_told() -> None:
+    clock = DistantClock(steady := Steady())
+    heard(clock, steady, NOON)
+    steady.seconds += 90
+    assert clock.now() == NOON + timedelta(seconds=90)
+
+
+def test_before_the_first_answer_it_is_the_time_here() -> None:
+    before = datetime.now(UTC)
+    assert before <= DistantClock().now() <= datetime.now(UTC)
+
+
+def test_half_of_the_way_of_an_answer_has_passed_when_it_arrives() -> None:
+    clock = DistantClock(steady := Steady())
+    heard(clock, steady, NOON, took=4.0)
+    assert clock.now() == NOON + timedelta(seconds=2)
+
+
+def test_a_slow_answer_does_not_change_what_a_quick_one_has_told() -> None:
+    clock = DistantClock(steady := Steady())
+    heard(clock, steady, NOON)
+    heard(clock, steady, NOON, took=3.0)  # the way back was long
+    assert clock.now() == NOON + timedelta(seconds=3)
+    heard(clock, steady, NOON + timedelta(seconds=9), took=6.0)  # the way there was long
+    assert clock.now() == NOON + timedelta(seconds=9)
+
+
+@pytest.mark.parametrize("by", [timedelta(days=1), -timedelta(hours=2), timedelta(seconds=0.1)])
+def test_a_distant_clock_that_is_set_is_followed(by: timedelta) -> None:
+    clock = DistantClock(steady := Steady())
+    heard(clock, steady, NOON)
+    steady.seconds += 10
+    heard(clock, steady, NOON + timedelta(seconds=10) + by)
+    assert clock.now() == NOON + timedelta(seconds=10) + by
+
+
+def test_it_knows_how_long_ago_it_was_told() -> None:
+    clock = DistantClock(steady := Steady())
+    heard(clock, steady, NOON)
+    steady.seconds += 5
+    heard(clock, steady, NOON + timedelta(seconds=5))
+    steady.seconds += 7
+    assert clock.age == 7

@@ -112,6 +112,12 @@ def test_a_list_that_cannot_be_read_is_never_taken_for_an_empty_one(
             ask()
 
 
+def test_why_a_file_cannot_be_read_is_told_in_words(repos: PausedRepos) -> None:
+    repos.path.parent.write_text("a file where a directory should be")
+    with pytest.raises(PauseUnreadable, match=rf"{repos.path}: Not a directory; mend"):
+        repos.list()
+
+
 def test_a_file_that_cannot_be_read_is_not_written_over(repos: PausedRepos) -> None:
     repos.path.parent.mkdir()
     repos.path.write_text("paused: octo/widgets")

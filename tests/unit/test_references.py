@@ -50,11 +50,6 @@ def test_an_issue_is_named_in_short_or_by_address(text: str, ref: IssueRef) -> N
     assert parse_issue_ref(text) == ref
 
 
-def test_an_owner_that_is_known_need_not_be_said() -> None:
-    assert parse_issue_ref("backend#42", "org") == IssueRef("org", "backend", 42)
-    assert parse_issue_ref("other/backend#42", "org") == IssueRef("other", "backend", 42)
-
-
 @pytest.mark.parametrize(
     "text",
     [

@@ -167,9 +167,9 @@ def test_what_is_wrong_with_a_trigger_is_said_with_its_place(
 
 
 def test_a_kind_that_is_not_there_is_said_to_be_missing() -> None:
-    with pytest.raises(InvalidInput, match=r"^trigger\.kind: is missing; there are work_item"):
+    with pytest.raises(InvalidInput, match=r"^trigger\.kind: it is missing; there are work_item"):
         specs.condition({"to": ["failed"]}, None, NOW)
-    with pytest.raises(InvalidInput, match=r"^action\.kind: is missing; there are follow_up"):
+    with pytest.raises(InvalidInput, match=r"^action\.kind: it is missing; there are follow_up"):
         action_specs.action({"title": "x"}, ANY_MOVE)
 
 

@@ -24,7 +24,7 @@ def test_a_repeated_key_is_found_without_comparing_each_with_each(
 ) -> None:
     monkeypatch.setattr(Counted, "compared", 0)
     pairs = [(Counted(number), 0) for number in [*range(2_000), 1_999]]
-    with pytest.raises(InvalidInput, match="1999: is given twice"):
+    with pytest.raises(InvalidInput, match="1999: it is given twice"):
         strictness._each_once(pairs)
     assert Counted.compared < 100, "hashes that meet by chance, and the key that came twice"
 

@@ -56,7 +56,7 @@ TOKEN = {
 }  # fmt: skip
 
 LISTS = [
-    pytest.param(ITEMS, ITEM, (ID, "3", "in_progress", "Mend the gate"), id="list"),
+    pytest.param(ITEMS, ITEM, (ID[:13], "3", "in_progress", "Mend the gate"), id="list"),
     pytest.param(runs._COLUMNS, RUN, (ID, "timed_out", "aaa", "Mend the gate"), id="run list"),
     pytest.param(follow_ups._COLUMNS, FOLLOW_UP, (ID, "open", "Mend the"), id="follow-up list"),
     pytest.param(
@@ -107,6 +107,40 @@ def test_prose_has_room_and_what_is_spare_goes_in_its_order(printed: Any) -> Non
         70: ["id", "second", "prose"],
         40: ["id", "prose"],
     }
+
+
+COMMON = {**ITEM, "type": "code_review", "assigned_agent": "cleo"}
+
+
+def test_an_id_becomes_short_before_a_column_is_left_out(printed: Any) -> None:
+    head, row, *_ = printed(80, ITEMS, COMMON)
+    assert head.split() == ["id", "pri", "status", "agent", "description"]
+    assert row.split()[0] == "0190b6f4-6a3e"
+    assert printed(120, ITEMS, COMMON)[1].split()[0] == ID  # all of them have room beside it
+    assert printed(95, ITEMS, {**COMMON, "description": "Gate"})[1].split()[0] == ID
+
+
+def test_an_id_is_whole_on_a_terminal_with_a_hundred_columns(printed: Any) -> None:
+    head, row, *_ = printed(100, ITEMS, COMMON)
+    assert "age" not in head
+    assert row.split()[0] == ID
+
+
+def test_a_short_id_tells_one_row_from_another(printed: Any) -> None:
+    later = "0190b6f4-6a3e-7c1f-8d3f-5a1b2c3d4e60"
+    lines = printed(80, ITEMS, COMMON, {**COMMON, "id": later})
+    assert [line.split()[0] for line in lines if line[0] == "0"] == [ID[:18], later[:18]]
+    lines = printed(80, ITEMS, COMMON, {**COMMON, "id": OTHER})
+    assert [line.split()[0] for line in lines if line[0] == "0"] == [ID, OTHER]
+
+
+def test_only_an_id_that_commands_take_by_its_beginning_is_short(printed: Any) -> None:
+    assert printed(80, runs._COLUMNS, RUN)[1].split()[0] == ID
+    assert printed(80, tokens._COLUMNS, TOKEN)[1].split()[0] == ID
+
+
+def test_lines_instead_of_columns_have_the_whole_id(printed: Any) -> None:
+    assert printed(20, ITEMS, COMMON)[0].split() == ["id", ID]
 
 
 def test_what_is_narrow_comes_back_where_something_wide_was_left_out(printed: Any) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -11,6 +11,7 @@ from rota.api.asgi import Receive, Send
 from rota.model.errors import RotaError
 
 RawHeaders = list[tuple[bytes, bytes]]
+S = TypeVar("S", bound=msgspec.Struct)
 
 encode = msgspec.json.Encoder().encode
 
@@ -81,6 +82,12 @@ def raw_headers(media_type: bytes | None, length: int | None) -> RawHeaders:
     if length is not None and media_type is not None:
         found.append((b"content-length", b"%d" % length))
     return found
+
+
+def shown_as(kind: type[S], record: object, **others: Any) -> S:
+    """A record as a model of an answer: its fields by their names, except for the `others`."""
+    own = (name for name in kind.__struct_fields__ if name not in others)
+    return kind(**{name: getattr(record, name) for name in own}, **others)
 
 
 def json_answer(

@@ -123,9 +123,11 @@ def _check_media_type(headers: Headers, *, form: bool) -> None:
     if form and media_type == FORM.encode():
         return
     if media_type not in _MEDIA_TYPES:
-        given = repr(media_type.decode("latin-1")[:80]) if media_type else "without a media type"
+        given = (
+            f"not {media_type.decode('latin-1')[:80]!r}" if media_type else "and has no media type"
+        )
         raise UnsupportedMedia(
-            f"the body must be application/json, not {given}; send it with"
+            f"the body must be application/json, {given}; send it with"
             " Content-Type: application/json"
         )
 

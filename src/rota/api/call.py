@@ -124,7 +124,7 @@ def demand_no_query(scope: Scope) -> None:
     """A call with `?dry_run=true` must not be carried out by an endpoint that does not know it."""
     for name, _ in _pairs(scope["query_string"]):
         raise InvalidInput(
-            f"{name[:80]}: is not known here; this call takes no parameters", field=name[:80]
+            f"{name[:80]}: it is not known here; this call takes no parameters", field=name[:80]
         )
 
 
@@ -141,7 +141,7 @@ def read_query(endpoint: "Endpoint", scope: Scope) -> Any:
         if several is not None:
             values.setdefault(name, []).extend(several)
         elif name in values:
-            raise InvalidInput(f"{name[:80]}: is given twice", field=name[:80])
+            raise InvalidInput(f"{name[:80]}: it is given twice", field=name[:80])
         else:
             values[name] = value
     try:
@@ -184,7 +184,16 @@ def decode(decoder: "msgspec.json.Decoder[Q]", raw: bytes) -> Q:
 def _flaw(error: Exception, raw: bytes) -> str:
     if "surrogate" in str(error) or (_HALF.search(raw) and _is_whole(raw)):
         return "a text in it has half a surrogate pair; write both halves, or the character itself"
-    return str(error)
+    return _no_utf_8(raw) or str(error)
+
+
+def _no_utf_8(raw: bytes) -> str | None:
+    """msgspec tells the place within one text."""
+    try:
+        raw.decode()
+    except UnicodeDecodeError as error:
+        return f"byte {error.start} (0x{raw[error.start]:02x}) is not UTF-8; send it in UTF-8"
+    return None
 
 
 def _is_whole(raw: bytes) -> bool:

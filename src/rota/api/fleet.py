@@ -26,8 +26,10 @@ async def _agents(call: Call, fleet: Fleet) -> list[schemas.Agent]:
     loads = {load.agent.name: load for load in await call.ledger.views.agents()}
     standings = await call.ledger.admission.standings(loads)
     used = await used_up(call.ledger, fleet)
+    unattended = await call.ledger.schedules.unattended(standings)
     return [
-        wire.agent_of(_load(loads, name), one, used.get(name)) for name, one in standings.items()
+        wire.agent_of(_load(loads, name), one, used.get(name), unattended=name in unattended)
+        for name, one in standings.items()
     ]
 
 
@@ -39,7 +41,8 @@ async def _agent(
     if name not in loads and standing == Standing(AgentLimits(name)):
         return None
     used = await used_up(call.ledger, fleet)
-    return wire.agent_of(_load(loads, name), standing, used.get(name))
+    unattended = bool(await call.ledger.schedules.unattended([name]))
+    return wire.agent_of(_load(loads, name), standing, used.get(name), unattended=unattended)
 
 
 def _load(loads: Mapping[str, AgentLoad], name: str) -> AgentLoad:

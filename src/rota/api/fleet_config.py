@@ -13,12 +13,21 @@ from rota.model.errors import Refused
 Reload = Callable[[], "Awaitable[Reloaded]"]
 
 
+class Gone(msgspec.Struct, frozen=True):
+    """What the configuration had before the reload, and has no more."""
+
+    agents: list[str] = []
+    schedules: list[str] = []  # of agents that are still there: agent/name
+    sources: list[str] = []
+
+
 class Reloaded(msgspec.Struct, frozen=True):
     """The configuration after the reload; `changed` says whether it differs."""
 
     changed: bool
     agents: list[str]
     sources: list[str]
+    gone: Gone
     warnings: list[str]
 
 

@@ -93,10 +93,10 @@ async def _receive(receivers: Sequence[Receiver], call: Call, kind: str) -> Answ
     raw = await call.raw_body()
     payload, repository = _read(raw)
     receiver = _signer(call, raw, kind, repository, receivers)
-    delivery = _first(call, _DELIVERIES[kind])
+    delivery = first(call, _DELIVERIES[kind])
     if not delivery:
         raise InvalidInput(f"{_DELIVERIES[kind][0].decode()} is missing", field="delivery")
-    heard = Heard(f"{kind}:{receiver.repo}", _first(call, _EVENTS[kind])[:100], payload)
+    heard = Heard(f"{kind}:{receiver.repo}", first(call, _EVENTS[kind])[:100], payload)
     if not await call.ledger.outside.remember_delivery(f"{kind}:{known_as(delivery)}", heard):
         return json_answer(Delivery("seen before"))
     receiver.wake()
@@ -169,15 +169,19 @@ def _called(kind: str, repo: str, receivers: Sequence[Receiver]) -> list[Receive
 def _signed(call: Call, raw: bytes, receivers: Sequence[Receiver]) -> Receiver:
     """The receiver whose secret the delivery was signed with."""
     for receiver in receivers:
-        secret = (receiver.secret() or "").encode()
-        right = hmac.new(secret, raw, hashlib.sha256).hexdigest()
-        shown = _first(call, _SIGNATURES[receiver.kind]).removeprefix("sha256=").lower()
-        if hmac.compare_digest(right.encode(), shown.encode("utf-8", "replace")):
+        if signed_by(receiver.secret() or "", raw, first(call, _SIGNATURES[receiver.kind])):
             return receiver
     raise Unauthenticated("its signature is missing, or is not of the source's secret")
 
 
-def _first(call: Call, names: Sequence[bytes]) -> str:
+def signed_by(secret: str, raw: bytes, shown: str) -> bool:
+    right = hmac.new(secret.encode(), raw, hashlib.sha256).hexdigest().encode()
+    signature = shown.removeprefix("sha256=").lower()
+    return hmac.compare_digest(right, signature.encode("utf-8", "replace"))
+
+
+def first(call: Call, names: Sequence[bytes]) -> str:
+    """The first of these headers that has a value."""
     return next((value for name in names if (value := call.header(name))), "")
 
 

@@ -210,8 +210,9 @@ def _of_agents(vitals: Vitals) -> "Iterator[Metric]":
     for run in vitals.runs:
         agent = shown[run.agent]
         figures[_RUNS][agent, run.status] += run.runs
-        for key, value in ((_SECONDS, run.seconds), (_USD, run.cost_usd), (_TOKENS, run.tokens)):
-            figures[key][agent,] += value
+        figures[_SECONDS][agent,] += run.seconds
+        figures[_USD][agent,] += run.cost_usd or 0.0
+        figures[_TOKENS][agent,] += run.tokens
     for load in vitals.agents:
         agent = shown[load.agent.name]
         figures[_WORKING][agent,] += load.in_progress

@@ -54,10 +54,33 @@ def invalid(
     steps = _steps(place)
     forms = _forms_at(kind, steps)
     if _MISSING in message and named:
-        hint = _hints(inner for form in forms for inner in _inside(form, named[1]))
-        return MissingRequirement(f"{field}: is missing{hint}", field=field)
+        place = field.removesuffix(named[1])
+        return _missing(place, forms, _lacking(forms, _value_at(given, steps)) or [named[1]])
     said = _not_known(forms) if named else _said(forms, _value_at(given, steps))
     return InvalidInput(f"{field}: {said}"[:_LONGEST_DETAIL], field=field)
+
+
+def _lacking(forms: list[_Form], value: Any) -> list[str]:
+    """The required fields that an object does not have: msgspec names only the first."""
+    if not isinstance(value, Mapping):
+        return []
+    return [
+        field.encode_name
+        for form in forms
+        if isinstance(form.type, inspect.StructType)
+        for field in form.type.fields
+        if field.required and field.encode_name not in value
+    ]
+
+
+def _missing(place: str, forms: list[_Form], names: Sequence[str]) -> MissingRequirement:
+    errors = []
+    for name in names:
+        hint = _hints(inner for form in forms for inner in _inside(form, name))
+        field = f"{place}{name}"
+        errors.append({"field": field, "message": f"{field}: it is missing{hint}"})
+    said = "; ".join(one["message"] for one in errors)
+    return MissingRequirement(said[:_LONGEST_DETAIL], field=errors[0]["field"], errors=errors)
 
 
 def status_named(kind: type[S], name: str) -> S:
@@ -142,7 +165,8 @@ def _not_known(forms: list[_Form]) -> str:
         if isinstance(form.type, inspect.StructType)
         for field in form.type.fields
     ]
-    return f"is not known here; there are {', '.join(known)}" if known else "is not known here"
+    there = f"; there are {', '.join(known)}" if known else ""
+    return f"it is not known here{there}"
 
 
 def _said(forms: list[_Form], value: Any) -> str:

@@ -138,7 +138,7 @@ def document(error: RotaError) -> dict[str, Any]:
         if (shown := _RENAMED.get(name, name)) not in _NOT_SHOWN:
             problem[shown] = value
     if (field := error.details.get("field")) is not None:
-        problem["errors"] = [{"field": field, "message": error.message}]
+        problem.setdefault("errors", [{"field": field, "message": error.message}])
     return problem
 
 

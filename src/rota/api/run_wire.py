@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from rota.api.answers import shown_as
 from rota.api.bodies import (
     NOT_PLAIN,
     PLAIN,
@@ -157,22 +158,11 @@ class Letter(Struct, frozen=True):
 
 
 def run_of(run: runs.Run) -> Run:
-    return Run(*(getattr(run, name) for name in Run.__struct_fields__))
+    return shown_as(Run, run)
 
 
 def letter_of(entry: runs.OutboxEntry) -> Letter:
-    return Letter(
-        entry.id,
-        entry.kind,
-        entry.agent,
-        entry.subject,
-        entry.created_at,
-        entry.attempts,
-        entry.next_attempt_at,
-        entry.failed_at,
-        entry.error,
-        _says(entry.payload),
-    )
+    return shown_as(Letter, entry, says=_says(entry.payload))
 
 
 def _says(payload: dict[str, Any]) -> str:

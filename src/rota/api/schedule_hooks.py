@@ -3,14 +3,12 @@
 What a message says is never believed: the agent gets it as text from outside.
 """
 
-import hashlib
 import hmac
-from collections.abc import Sequence
 
 from rota.api import schedule_wire as wire
 from rota.api.answers import Answer, json_answer
 from rota.api.call import LONGEST_ID, Call
-from rota.api.hooks import known_as, log_refused
+from rota.api.hooks import first, known_as, log_refused, signed_by
 from rota.api.routing import endpoint
 from rota.api.schedule_wire import ChatMessage
 from rota.model.access import DISPATCH
@@ -78,7 +76,7 @@ async def hear_webhook(call: Call) -> Answer:
     """
     raw = await call.raw_body()
     agent, name = await _signer(call, raw)
-    delivery = _first(call, _DELIVERIES)
+    delivery = first(call, _DELIVERIES)
     if not delivery:
         raise InvalidInput(
             "the delivery has no id, so it could count twice; send X-GitHub-Delivery or"
@@ -94,7 +92,7 @@ async def _signer(call: Call, raw: bytes) -> tuple[str, str]:
     answer: which schedules exist, and what they lack, only concerns those who run this server."""
     try:
         agent, name = named(call)
-        _demand_signed(call, raw, _secret(call, agent, name).encode())
+        _demand_signed(call, raw, _secret(call, agent, name))
     except RotaError as error:
         log_refused(call, error)
         raise Unauthenticated("the webhook's signature is missing or wrong") from None
@@ -112,20 +110,18 @@ def _secret(call: Call, agent: str, name: str) -> str:
     return secret
 
 
-def _demand_signed(call: Call, raw: bytes, secret: bytes) -> None:
-    right = hmac.new(secret, raw, hashlib.sha256).hexdigest().encode()
-    signature = _first(call, _SIGNATURES).removeprefix("sha256=").lower()
-    token = _first(call, (_TOKEN,))
-    if hmac.compare_digest(right, signature.encode("utf-8", "replace")):
+def _demand_signed(call: Call, raw: bytes, secret: str) -> None:
+    if signed_by(secret, raw, first(call, _SIGNATURES)):
         return
-    if token and hmac.compare_digest(secret, token.encode("utf-8", "replace")):
+    token = call.header(_TOKEN)
+    if token and hmac.compare_digest(secret.encode(), token.encode("utf-8", "replace")):
         return
     raise Unauthenticated("its signature is missing, or is not of the schedule's secret")
 
 
 def _told(call: Call, raw: bytes) -> str:
     text = raw.decode("utf-8", "replace").replace("\x00", "\N{REPLACEMENT CHARACTER}")
-    event = _first(call, _EVENTS)
+    event = first(call, _EVENTS)
     told = f"Event: {event[:100]}\n\n{text}" if event else text
     if len(told) <= LONGEST_MESSAGE:
         return told
@@ -137,10 +133,6 @@ def _heard(trigger: Trigger | None) -> Answer:
     if trigger is None:
         return json_answer(wire.Heard("seen before", None))
     return json_answer(wire.Heard("accepted", trigger.id), 202)
-
-
-def _first(call: Call, names: Sequence[bytes]) -> str:
-    return next((value for name in names if (value := call.header(name))), "")
 
 
 ENDPOINTS = (hear_chat, hear_webhook)

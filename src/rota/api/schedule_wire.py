@@ -4,6 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from rota.api.answers import shown_as
 from rota.api.bodies import NOT_PLAIN, PLAIN, AgentName, Cursor, Limit, Moment, Strict
 from rota.model import schedules
 from rota.model.runs import Run, RunStatus
@@ -59,6 +60,7 @@ class Schedule(Struct, frozen=True):
     rhythm: str  # in words: "every 5m", "0 9 * * 1-5 (Europe/Berlin)"
     enabled: bool
     status: schedules.ScheduleStatus
+    attended: bool  # false: no running server has it in its configuration
     next_run_at: str | None
     slot: str | None  # the moment that the next trigger is for; jitter may delay it
     last_run_at: str | None  # the last look, which may have found nothing to run for
@@ -99,47 +101,15 @@ class Restored(Struct, frozen=True):
 
 def schedule_of(state: schedules.ScheduleState, run: Run | None = None) -> Schedule:
     rhythm = Rhythm.known(state.definition)
-    return Schedule(
-        state.agent,
-        state.name,
-        state.type,
-        rhythm.in_words if rhythm else "not configured yet",
-        state.enabled,
-        state.status,
-        state.next_run_at,
-        state.slot,
-        state.last_run_at,
-        state.last_completed_at,
-        state.last_error,
-        state.last_skip_reason,
-        state.last_skip_at,
-        state.last_skip_detail,
-        state.skip_count,
-        state.trigger_count,
-        state.running,
-        LastRun(run.id, run.status, run.started_at, run.ended_at) if run else None,
+    return shown_as(
+        Schedule,
+        state,
+        rhythm=rhythm.in_words if rhythm else "not configured yet",
+        last_run=shown_as(LastRun, run) if run else None,
     )
 
 
-def trigger_of(
-    trigger: schedules.Trigger,
-    ended_at: str | None = None,
-    outcome: str | None = None,
-    error: str | None = None,
-) -> Trigger:
-    return Trigger(
-        trigger.id,
-        trigger.agent,
-        trigger.schedule,
-        trigger.slot,
-        trigger.kind,
-        trigger.node or None,
-        trigger.triggered_at,
-        ended_at,
-        outcome,
-        error,
-    )
-
-
-def record_of(record: TriggerRecord) -> Trigger:
-    return trigger_of(record.trigger, record.ended_at, record.outcome, record.error)
+def trigger_of(record: TriggerRecord) -> Trigger:
+    trigger = record.trigger
+    end = {"ended_at": record.ended_at, "outcome": record.outcome, "error": record.error}
+    return shown_as(Trigger, trigger, node=trigger.node or None, **end)

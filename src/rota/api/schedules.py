@@ -16,6 +16,7 @@ from rota.model.clock import to_text
 from rota.model.runs import Run
 from rota.model.schedules import ScheduleState
 from rota.model.work import NAME
+from rota.scheduler.service import TriggerRecord
 
 # No index covers a run's schedule, so all runs of its agent since then are read.
 LOOK_BACK = timedelta(days=1)
@@ -100,7 +101,7 @@ async def trigger_schedule(call: Call, body: TriggerNow) -> Answer:
     there is room; `GET /triggers/{id}` shows what became of the trigger.
     """
     trigger = await call.ledger.schedules.trigger(*named(call), body.message, actor=call.actor)
-    return json_answer(wire.trigger_of(trigger), 202)
+    return json_answer(wire.trigger_of(TriggerRecord(trigger)), 202)
 
 
 @endpoint("DELETE", "/schedules/{agent}/{schedule}", scope=ADMIN, tag=TAG, status=204)
@@ -116,7 +117,7 @@ async def forget_schedule(call: Call) -> Answer:
 @endpoint("GET", "/triggers/{id}", scope=READ, tag=TAG, gives=wire.Trigger)
 async def show_trigger(call: Call) -> Answer:
     """Show one trigger: which node has taken it, and how it ended."""
-    return json_answer(wire.record_of(await call.ledger.schedules.trigger_record(call.id)))
+    return json_answer(wire.trigger_of(await call.ledger.schedules.trigger_record(call.id)))
 
 
 @endpoint(

@@ -127,10 +127,18 @@ class ItemDetail(ItemFields, frozen=True, kw_only=True):
     late_results: list[Event]
 
 
+class Way(Struct, frozen=True):
+    """What would change it: in words, by a command that can be pasted as it is, or both."""
+
+    words: str | None
+    command: str | None
+
+
 class Reason(Struct, frozen=True):
     code: str
     message: str
-    fix: str | None
+    ways: list[Way]
+    fix: str | None  # the ways in one line
 
 
 class Explained(Struct, frozen=True):
@@ -180,6 +188,7 @@ class Agent(Struct, frozen=True):
     usage_until: str | None  # no run before that: its runtime's quota is used up
     note: str | None
     unseen_since: str | None  # since when the server of some of its runs is gone
+    unattended: bool  # it has schedules, and no running server has any of them
     # Which budget of the day is used up, the agent's or the fleet's, as far as this server's
     # configuration has one. No run before `budget_until`.
     budget_used: str | None

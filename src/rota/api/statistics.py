@@ -4,14 +4,13 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from rota.api.answers import Answer, json_answer
+from rota.api.answers import Answer, json_answer, shown_as
 from rota.api.bodies import Strict, ZoneName
 from rota.api.call import Call
 from rota.api.routing import endpoint
 from rota.api.schemas import Spending
 from rota.model import statistics
 from rota.model.access import READ
-from rota.model.runs import Spent
 from rota.model.statistics import Window, read_window
 
 WindowName = Annotated[str, Meta(extra_json_schema={"enum": [str(one) for one in Window]})]
@@ -97,45 +96,25 @@ async def show_statistics(call: Call, query: StatisticsQuery) -> Answer:
 
 
 def _statistics_of(found: statistics.Statistics) -> Statistics:
-    return Statistics(
-        found.window,
-        found.zone,
-        found.now,
-        found.open,
-        [StatusCount(status, count) for status, count in found.standing.items()],
-        found.created,
-        found.completed,
-        found.failed,
-        found.cancelled,
-        _spread_of(found.lead_time),
-        [StatusTime(status, _spread_of(one)) for status, one in found.time_in_status.items()],
-        [Failures(reason, count) for reason, count in found.failures],
-        [RunCount(status, count) for status, count in found.runs.items()],
-        _spending_of(found.spent),
-        [_period_of(one) for one in found.periods],
+    return shown_as(
+        Statistics,
+        found,
+        open_by_status=[StatusCount(status, count) for status, count in found.standing.items()],
+        lead_time=shown_as(Spread, found.lead_time),
+        time_in_status=[
+            StatusTime(status, shown_as(Spread, one))
+            for status, one in found.time_in_status.items()
+        ],
+        failures=[Failures(reason, count) for reason, count in found.failures],
+        runs=[RunCount(status, count) for status, count in found.runs.items()],
+        spent=shown_as(Spending, found.spent),
+        periods=[_period_of(one) for one in found.periods],
     )
 
 
 def _period_of(one: statistics.Period) -> Period:
-    return Period(
-        one.begins,
-        one.ends,
-        one.created,
-        one.completed,
-        one.failed,
-        one.cancelled,
-        one.open,
-        _spread_of(one.lead_time),
-        _spending_of(one.spent),
-    )
-
-
-def _spread_of(one: statistics.Spread) -> Spread:
-    return Spread(one.measured, one.p50, one.p90)
-
-
-def _spending_of(spent: Spent) -> Spending:
-    return Spending(spent.runs, spent.seconds, spent.tokens, spent.cost_usd)
+    lead_time, spent = shown_as(Spread, one.lead_time), shown_as(Spending, one.spent)
+    return shown_as(Period, one, lead_time=lead_time, spent=spent)
 
 
 ENDPOINTS = (show_statistics,)

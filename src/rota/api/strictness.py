@@ -24,7 +24,7 @@ def _each_once(pairs: list[tuple[str, Any]]) -> None:
     seen: set[str] = set()  # input is untrusted: one pass, however many names there are
     for name, _ in pairs:
         if name in seen:
-            raise InvalidInput(f"{name[:80]}: is given twice", field=name[:80])
+            raise InvalidInput(f"{name[:80]}: it is given twice", field=name[:80])
         seen.add(name)
 
 

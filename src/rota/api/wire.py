@@ -4,6 +4,7 @@ from typing import Any
 
 from msgspec import UNSET
 
+from rota.api.answers import shown_as
 from rota.api.budgets import UsedUp
 from rota.api.schemas import (
     Agent,
@@ -27,6 +28,7 @@ from rota.api.schemas import (
     Sweep,
     Token,
     TokenWithSecret,
+    Way,
 )
 from rota.api.signal_wire import follow_up_of
 from rota.model import access, agents, claims, events, sources, work
@@ -99,27 +101,15 @@ def _related(item: work.Related) -> Link:
 
 
 def _view(claim: claims.Claim) -> ClaimView:
-    return ClaimView(
-        claim.agent,
-        claim.epoch,
-        claim.claimed_at,
-        _until(claim),
-        claim.lease_seconds,
-        claim.heartbeat_at,
-        claim.progress,
-    )
+    return shown_as(ClaimView, claim, expires_at=_until(claim))
 
 
 def project_of(project: work.Project) -> Project:
-    return Project(
-        project.id, project.name, project.external_ref, project.created_at, project.updated_at
-    )
+    return shown_as(Project, project)
 
 
 def dispatch_of(one: work.Dispatch) -> Dispatch:
-    return Dispatch(
-        one.id, one.work_item_id, one.dispatched_at, one.agent, one.completed_at, one.outcome
-    )
+    return shown_as(Dispatch, one)
 
 
 def event_of(event: events.Event) -> Event:
@@ -132,7 +122,10 @@ def event_of(event: events.Event) -> Event:
 
 def explained_of(explanation: Explanation) -> Explained:
     item = explanation.item
-    reasons = [Reason(one.code, one.message, one.fix) for one in explanation.reasons]
+    reasons = [
+        shown_as(Reason, one, ways=[shown_as(Way, way) for way in one.ways])
+        for one in explanation.reasons
+    ]
     return Explained(item.id, item.status, explanation.claimable, explanation.summary, reasons)
 
 
@@ -150,7 +143,9 @@ def completed_of(one: Finished) -> Completed:
     return Completed(one.id, True, item=item, next=claimed_of(one.next), next_reason=reason)
 
 
-def agent_of(load: agents.AgentLoad, standing: Standing, used: UsedUp | None = None) -> Agent:
+def agent_of(
+    load: agents.AgentLoad, standing: Standing, used: UsedUp | None = None, *, unattended: bool
+) -> Agent:
     agent, limits, spent = load.agent, standing.limits, standing.spent
     return Agent(
         agent.name,
@@ -161,46 +156,29 @@ def agent_of(load: agents.AgentLoad, standing: Standing, used: UsedUp | None = N
         load.in_review,
         agent.max_in_review,
         standing.running,
-        Spending(spent.runs, spent.seconds, spent.tokens, spent.cost_usd),
+        shown_as(Spending, spent),
         limits.failures,
         limits.breaker_until,
         limits.usage_until,
         limits.note,
         standing.unseen_since,
+        unattended,
         used.words if used else None,
         used.until if used else None,
     )
 
 
 def source_of(state: sources.SourceState) -> Source:
-    return Source(
-        source=state.source,
-        polled_at=state.polled_at,
-        poll_error=state.poll_error,
-        swept_at=state.swept_at,
-        warning=state.warning,
-        settle_seconds=state.settle_seconds,
-        requests=state.requests,
-        rate_remaining=state.rate_remaining,
-        rate_limit=state.rate_limit,
-        rate_reset_at=state.rate_reset_at,
-    )
+    return shown_as(Source, state)
 
 
 def sweep_of(swept: Swept) -> Sweep:
-    return Sweep(swept.released, swept.failed, swept.blocked, swept.due)
+    return shown_as(Sweep, swept)
 
 
 def token_of(token: access.ApiToken) -> Token:
-    return Token(*_token_facts(token))
+    return shown_as(Token, token)
 
 
 def token_with(token: access.ApiToken, secret: str) -> TokenWithSecret:
-    return TokenWithSecret(*_token_facts(token), secret=secret)
-
-
-def _token_facts(token: access.ApiToken) -> tuple[Any, ...]:
-    return (
-        token.id, token.name, token.scopes, token.created_at, token.expires_at, token.revoked_at,
-        token.last_used_at,
-    )  # fmt: skip
+    return shown_as(TokenWithSecret, token, secret=secret)

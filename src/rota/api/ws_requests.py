@@ -185,7 +185,7 @@ def named_in(call: Call, payload: Payload, field: str = "work_item_id") -> Call:
     """The call for the one thing that its payload names."""
     name = payload.pop(field, None)
     if name is None:
-        raise MissingRequirement(f"{field}: is missing", field=field)
+        raise MissingRequirement(f"{field}: it is missing", field=field)
     return replace(call, parameters=[converted(name, Id, field)], headers=_fenced(call, payload))
 
 

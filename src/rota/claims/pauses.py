@@ -68,8 +68,10 @@ class PausedRepos:
             if self.path.is_symlink():  # a broken link, e.g. to a disk that is not mounted
                 raise self._unreadable("it is a link that leads nowhere") from None
             return []
-        except (OSError, UnicodeDecodeError) as error:
-            raise self._unreadable(str(error)) from error
+        except OSError as error:
+            raise self._unreadable(error.strerror or str(error)) from error
+        except UnicodeDecodeError as error:
+            raise self._unreadable("it is not UTF-8 text") from error
         return self._parse(text)
 
     def set(self, repo: str, paused: bool) -> Names:

@@ -108,7 +108,7 @@ def _by_repository(paused: bool) -> Objection | None:
     if not paused:
         return None
     return Objection(
-        Obstacle.REPO_PAUSED, "the repository is paused", "rota issue resume OWNER/REPO"
+        Obstacle.REPO_PAUSED, "the repository is paused", "go on: rota issue resume OWNER/REPO"
     )
 
 
@@ -143,7 +143,7 @@ def _by_log(standing: Standing | None, labels: LabelSet, held: bool) -> Objectio
         return Objection(
             Obstacle.PR_OPEN,
             f"it was finished: {standing.done.fields.get('pr', 'no pull request named')}",
-            "rota issue reopen lets it be worked again",
+            "have it worked again: rota issue reopen OWNER/REPO#N",
         )
     return None
 
@@ -158,7 +158,7 @@ def _by_holder(holder: Entry, labels: LabelSet) -> Objection:
     return Objection(
         Obstacle.CLAIMED,
         f"'{holder.codename}' holds it (claim {holder.id})",
-        "rota issue claim --force takes it away",
+        "take it away: rota issue claim OWNER/REPO#N --force",
     )
 
 
@@ -175,7 +175,7 @@ def _by_stage(issue: Issue, labels: LabelSet, asker: Asker) -> Objection | None:
             "put the label on when it may be worked",
         )
     obstacle, advice = {
-        labels.in_flight: (Obstacle.CLAIMED, "rota issue sweep corrects it if nobody has a claim"),
+        labels.in_flight: (Obstacle.CLAIMED, "correct it if nobody has a claim: rota issue sweep"),
         labels.pr_open: (Obstacle.PR_OPEN, "take it off if no pull request answers the issue"),
         labels.done: (Obstacle.DONE, "take it off if there is more to do"),
         labels.failed: (Obstacle.FAILED, f"put the label '{labels.ready}' on to try again"),

@@ -46,11 +46,11 @@ class IssueRef:
         return f"{self.full_name}#{self.number}"
 
 
-def parse_issue_ref(text: str, default_owner: str | None = None) -> IssueRef:
+def parse_issue_ref(text: str) -> IssueRef:
     """`owner/repo#5`, `repo#5` or the address of an issue; raises `MalformedReference`."""
     wanted = text.strip()
     if found := _SHORT.fullmatch(wanted):
-        return IssueRef(found["owner"] or default_owner, found["repo"], int(found["number"]))
+        return IssueRef(found["owner"], found["repo"], int(found["number"]))
     if found := _ADDRESS.fullmatch(wanted):
         return _from_address(found)
     raise MalformedReference(

@@ -1,11 +1,12 @@
 """The waiting times of the claim protocol, and the clocks it uses."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from random import Random, SystemRandom
+
+from rota.model.clock import elapsed
 
 HOURS = 3600.0
 
@@ -33,18 +34,11 @@ class Times:
         return self.grace - self.settle - self.margin
 
 
-def _awake() -> float:
-    """Counts time while the machine sleeps, where the platform can: a laptop that was closed for
-    long has lost its claim."""
-    clock = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if clock is None else time.clock_gettime(clock)
-
-
 @dataclass(frozen=True, slots=True)
 class Pace:
     """The clock, the sleep and the random numbers of the protocol; tests inject their own."""
 
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    elapsed: Callable[[], float] = _awake
+    elapsed: Callable[[], float] = elapsed
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
     random: Random = field(default_factory=SystemRandom)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rota.cli.output import Column, Json, column
+from rota.cli.parsing import Count
 from rota.cli.session import group
 from rota.cli.text import local_time
 from rota.model.errors import InvalidInput, NoLedger
@@ -34,6 +35,10 @@ def _kept(one: Json) -> str:
     reasons = [f"{why}, until {local_time(when)}" for why, when in until.items() if when]
     if one["max_in_review"] and one["in_review"] + one["in_progress"] >= one["max_in_review"]:
         reasons.append("its work waits for reviews")
+    if one.get("unattended"):
+        reasons.append(
+            f"no running server has its schedules: rota schedule list --agent {one['name']}"
+        )
     if one.get("unseen_since"):
         reasons.append(f"its server has not been seen since {local_time(one['unseen_since'])}")
     return "; ".join(reasons)
@@ -88,12 +93,8 @@ def list_agents(session: "Session", /) -> None:
     current runs, today's runs, today's USD, today's tokens, items in review, and what else keeps
     the agent from running.
     """
-    found = session.client.agents()
-    session.output.table(found, _COLUMNS)
-    if not found:
-        session.output.say(
-            "no agents: no rota.yaml names one (`rota up` reads it), and none has an item now"
-        )
+    none = "no agents: no rota.yaml names one (`rota up` reads it), and none has an item now"
+    session.output.table(session.client.agents(), _COLUMNS, none)
 
 
 @agent.member("show", example="rota agent show smith")
@@ -105,9 +106,7 @@ def show(session: "Session", /, name: str) -> None:
 
 @agent.member("set", example="rota agent set smith --max-concurrent 3")
 @click.argument("name")
-@click.option(
-    "--max-concurrent", type=click.IntRange(1), help="How many items it may work on at once."
-)
+@click.option("--max-concurrent", type=Count(1), help="How many items it may work on at once.")
 @click.option(
     "--max-in-review",
     metavar="N",

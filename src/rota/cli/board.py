@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rota.cli.parsing import Count
 from rota.cli.project_names import ProjectName
 from rota.cli.session import command
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     "--once", is_flag=True, help="Print the board as text once and exit; the default in a pipe."
 )
 @click.option(
-    "--limit", type=click.IntRange(1, 1000), default=20, show_default=True,
+    "--limit", type=Count(1, 1000), default=20, show_default=True,
     help="With --once: at most this many items per column.",
 )  # fmt: skip
 @click.option("--light", is_flag=True, help="Dark text on a light background.")
@@ -81,12 +82,13 @@ def _client(session: "Session") -> "tuple[BoardClient, Told]":
 
 
 async def _print(session: "Session", wanted: "Filters", limit: int) -> None:
+    from rota.model.work import MAX_PAGE
     from rota.terminal.board import Board
     from rota.terminal.plain import document, text_lines
 
     client, _ = _client(session)
     async with client:
-        shown = Board(client, wanted, limit)
+        shown = Board(client, wanted, limit, ended=MAX_PAGE)
         await shown.load()
     if session.as_json:
         session.output.document(document(shown))

@@ -20,6 +20,8 @@ from rota.cli.fleet_checks import left_runs
 from rota.cli.source_checks import configuration, source_errors
 from rota.cli.source_patience import slow_in_fleet
 from rota.config import Settings, StateDir
+from rota.config.settings import is_postgres
+from rota.model.clock import from_text
 from rota.model.errors import InvalidInput, NoLedger, RotaError, Unauthenticated
 from rota.surroundings import environ
 
@@ -51,11 +53,6 @@ def environment(settings: Settings) -> Iterator[Finding]:
         )  # fmt: skip
     if url:
         yield _server_at("environment", url, token)
-    if not settings.on_loopback and not token:
-        yield Finding(
-            "environment", WARN, f"ROTA_HOST {settings.host} can be reached by other machines",
-            "rota up will want a token: rota token create NAME --scope admin",
-        )  # fmt: skip
     with suppress(InvalidInput):  # the next check reports a wrong database
         yield Finding("environment", OK, f"database {make_store(settings.database).url}")
 
@@ -68,9 +65,22 @@ def state_dir(settings: Settings) -> Iterator[Finding]:
         yield Finding("state directory", FAIL, f"{path} is a file", "name another with --state-dir")
     elif not os.access(path, os.R_OK | os.W_OK | os.X_OK):
         yield _unwritable(path)
+    elif _is_of_others(path):
+        yield Finding(
+            "state directory", FAIL, f"{path} is open to others, and is not Rota's alone",
+            "name one of your own with --state-dir",
+        )  # fmt: skip
     else:
         yield _private("state directory", path, _PRIVATE_DIRECTORY)
         yield from _lock(StateDir(path))
+
+
+def _is_of_others(path: Path) -> bool:
+    """Closing it could take something away from somebody: from every user of /tmp, for example."""
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & stat.S_ISVTX and mode & stat.S_IWOTH:
+        return True
+    return bool(mode & ~_PRIVATE_DIRECTORY) and not StateDir(path).is_ours
 
 
 def _missing(path: Path) -> Finding:
@@ -122,15 +132,15 @@ def database(settings: Settings) -> Iterator[Finding]:
 
     try:
         demand_ledger(settings.database)
-        for part in _parts(settings.database):
-            yield _private("database", part, _PRIVATE_FILE)
         fault = fault_in(settings.database)
         found = None if fault else asyncio.run(state_of(settings.database))
     except NoLedger as error:
         # If a server still runs and has lost its file, a new empty one would only get in its way.
-        is_free = StateDir(settings.state_dir).running() is None
+        state = StateDir(settings.state_dir)
+        is_free = state.running() is None and (state.is_ours or not state.path.exists())
         mend = (lambda: upgrade_now(settings.database)) if is_free else None
         yield Finding("database", WARN, error.message, mend=mend)
+        yield from _reach(settings, protected=False)
         return
     except RotaError as error:
         yield failed("database", error)
@@ -142,6 +152,8 @@ def database(settings: Settings) -> Iterator[Finding]:
             " rota export can still read",
         )  # fmt: skip
     else:
+        for part in _parts(settings.database):  # now that it is known to be ours
+            yield _private("database", part, _PRIVATE_FILE)
         yield from _schema(settings, found)
 
 
@@ -171,6 +183,7 @@ def _schema(settings: Settings, found: dict[str, Any]) -> Iterator[Finding]:
         )  # fmt: skip
     else:
         yield _takes_changes(settings, found["bytes"])
+        yield from _reach(settings, protected=asyncio.run(_has_tokens(settings.database)))
         yield from _clock_against(settings)
         yield from left_runs(settings)
         yield from source_errors(settings.database)
@@ -193,29 +206,52 @@ async def _write(database: str) -> None:
         await ledger.writes.try_again()
 
 
-def _clock_against(settings: Settings) -> Iterator[Finding]:
-    """Leases and due times are compared with this clock, so it must not be behind the ledger."""
-    newest = asyncio.run(_newest_event(settings.database))
-    if newest is None:
+async def _has_tokens(database: str) -> bool:
+    from rota.app import open_ledger
+
+    async with open_ledger(database) as ledger:
+        return await ledger.tokens.required()
+
+
+def _reach(settings: Settings, *, protected: bool) -> Iterator[Finding]:
+    if settings.on_loopback:
         return
-    ahead = (datetime.fromisoformat(newest) - datetime.now(UTC)).total_seconds()
+    reached = f"ROTA_HOST {settings.host} can be reached by other machines"
+    if protected:
+        yield Finding("tokens", OK, f"{reached}, and every call needs a token")
+    else:
+        yield Finding(
+            "tokens", WARN, reached,
+            "rota up will want a token: rota token create NAME --scope admin",
+        )  # fmt: skip
+
+
+def _clock_against(settings: Settings) -> Iterator[Finding]:
+    """Leases and due times are compared with the ledger's clock: this machine's, or that of the
+    database server. It must not be behind what it has written."""
+    whose = "the database server's clock" if is_postgres(settings.database) else "this clock"
+    ahead = asyncio.run(_newest_event_ahead(settings.database))
+    if ahead is None:
+        return
     if ahead > _CLOCK_SLACK_SECONDS:
         yield Finding(
-            "clock", FAIL, f"the newest event lies {ahead:.0f} s in the future of this clock",
-            "set the clock, here or where that event was written, by NTP for example; leases do not"
-            " end until it has caught up",
+            "clock", FAIL, f"the newest event lies {ahead:.0f} s in the future of {whose}",
+            "set it, by NTP for example; if it is right, it was ahead before, and leases do not end"
+            " until it has caught up",
         )  # fmt: skip
     else:
-        yield Finding("clock", OK, "it is not behind the ledger")
+        yield Finding("clock", OK, f"{whose} is not behind the ledger")
 
 
-async def _newest_event(database: str) -> str | None:
+async def _newest_event_ahead(database: str) -> float | None:
     from rota.app import open_ledger
 
     async with open_ledger(database) as ledger:
         last = await ledger.views.last_event()
         events = await ledger.views.events(max(last - 1, 0), 1)
-        return events[-1].occurred_at if events else None
+        if not events:
+            return None
+        return (from_text(events[-1].occurred_at) - ledger.clock.now()).total_seconds()
 
 
 def clock(settings: Settings) -> Iterator[Finding]:

@@ -10,12 +10,12 @@ import click
 
 from rota.cli import item_ids
 from rota.cli.output import Column, column
-from rota.cli.parsing import Span, Text
+from rota.cli.parsing import Count, Span, Text
 from rota.cli.project_names import ProjectName
 from rota.cli.session import command
 from rota.cli.show import facts_of
 from rota.cli.streams import Unwritten
-from rota.cli.text import local_time, one_line
+from rota.cli.text import local_time
 from rota.model.claims import MAX_WAIT_SECONDS
 from rota.model.errors import RotaError
 
@@ -63,9 +63,7 @@ _CLAIMED = [
     type=Span(),
     help="How long the claim holds without a heartbeat.  [default: 15m]",
 )
-@click.option(
-    "--limit", type=click.IntRange(1, 1000), help="Claim at most this many items.  [default: 1]"
-)
+@click.option("--limit", type=Count(1, 1000), help="Claim at most this many items.  [default: 1]")
 @click.option(
     "--wait",
     type=Span(),
@@ -178,7 +176,4 @@ def heartbeat(
     Exit code 7: the claim is lost, stop working on the item.
     """
     extended = session.client.heartbeat(item, token, notes, progress)
-    if session.as_json:
-        session.output.document(extended)
-    else:
-        print(one_line(f"{item} is yours until {local_time(extended['expires_at'])}"))
+    session.output.line(extended, f"{item} is yours until {local_time(extended['expires_at'])}")

@@ -8,7 +8,7 @@ from rota.cli.text import local_time, one_line, shortened
 _TITLE_WIDTH = 80
 
 ITEMS = [
-    column("id", whole=True),
+    column("id", whole=True, beginning=True),
     column("priority", "pri"),
     column("status"),
     column("type", spare=2),

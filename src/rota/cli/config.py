@@ -1,11 +1,13 @@
 """What `rota.yaml` says, and whether that can be right."""
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rota.cli.ending import NEGATIVE
-from rota.cli.session import config_option, group
+from rota.cli.session import config_option, group, named_once
 from rota.cli.text import one_line
 from rota.model.errors import InvalidInput
 
@@ -15,26 +17,29 @@ if TYPE_CHECKING:
 
 config = group("config", "Check, show and reload rota.yaml.", "rota config check")
 
+_a_file = click.argument("file", type=click.Path(path_type=Path), required=False)
+
 
 @config.member("check", example="rota config check --json")
+@_a_file
 @config_option
-def check(session: "Session", /) -> None:
+def check(session: "Session", /, file: Path | None) -> None:
     """Check rota.yaml and the files that it names.
 
     Exit code 1 when there is a mistake. All mistakes are reported at once, each with file, line and
     column. Warnings are about keys without effect, missing directories and programs, webhooks
-    without a secret, and signals whose time has passed.
+    without a secret, signals whose time has passed, and agents that nothing wakes.
     """
-    file = _file(session)
+    named = _file(session, file)
     mistakes, warnings, counts = _examined(session)
     if session.as_json:
-        data = {"file": file, "ok": not mistakes, **counts}
+        data = {"file": named, "ok": not mistakes, **counts}
         session.output.document({**data, "mistakes": mistakes, "warnings": warnings})
     else:
         _tell("fail", mistakes)
         _tell("warn", warnings)
         if not mistakes:
-            print(f"ok      {one_line(file)}: {_counted(counts)}")
+            print(f"ok      {one_line(named)}: {_counted(counts)}")
     if mistakes:
         raise click.exceptions.Exit(NEGATIVE)
 
@@ -54,7 +59,7 @@ def _examined(session: "Session") -> tuple[list[Any], list[Any], dict[str, int]]
         "schedules": sum(len(one.schedules) for one in agents),
         "sources": len(sources),
     }
-    return [], [*loaded.remarks, *late], counts
+    return [], [*loaded.remarks, *late, *loaded.idle], counts
 
 
 def _check_signals(loaded: "Loaded") -> list[dict[str, Any]]:
@@ -81,14 +86,15 @@ def _counted(counts: dict[str, int]) -> str:
 
 
 @config.member("show", example="rota config show --json")
+@_a_file
 @config_option
-def show(session: "Session", /) -> None:
+def show(session: "Session", /, file: Path | None) -> None:
     """Print the whole configuration, with defaults filled in.
 
     Values from environment variables are shown as the file writes them. A value whose key looks
     like a secret is shown as ***.
     """
-    _file(session)
+    _file(session, file)
     shown = dict(_loaded(session).shown)
     if session.as_json:
         session.output.document(shown)
@@ -121,8 +127,20 @@ def reload(session: "Session", /) -> None:
 def _tell_plainly(told: dict[str, Any]) -> None:
     for warning in told["warnings"]:
         print(f"warn    {one_line(warning)}")
+    for line in _gone(told.get("gone", {})):  # an older server does not send it
+        print(f"gone    {one_line(line)}")
     agents = _counted({"agents": len(told["agents"]), "sources": len(told["sources"])})
     print(f"{'read' if told['changed'] else 'same'}    {agents}")
+
+
+def _gone(gone: dict[str, Any]) -> Iterator[str]:
+    for name in gone.get("agents", ()):
+        yield (
+            f"agent {name}; its schedules rest until a server has them again, or you remove them:"
+            f" rota schedule forget {name}/NAME"
+        )
+    for kind in ("schedules", "sources"):
+        yield from (f"{kind[:-1]} {name}" for name in gone.get(kind, ()))
 
 
 @config.member("schema", example="rota config schema")
@@ -142,7 +160,8 @@ def schema(session: "Session", /) -> None:
         print(json.dumps(json_schema(), indent=2))
 
 
-def _file(session: "Session") -> str:
+def _file(session: "Session", file: Path | None) -> str:
+    named_once(session, file)
     path = session.settings.config
     if not path.exists():
         session.output.negative(

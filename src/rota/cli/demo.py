@@ -23,7 +23,7 @@ from rota.cli.parsing import Amount
 from rota.cli.program import by_name
 from rota.cli.session import Session, command
 from rota.cli.text import one_line
-from rota.config import StateDir
+from rota.config import LEDGER, StateDir
 from rota.model.errors import RotaError
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ USUAL_PORT = 8080
 STARTING_SECONDS = 30.0
 ENDING_SECONDS = 30.0
 PAUSE_SECONDS = 5.0  # between items that come in later
+_COMPLAINT = "rota: "
 
 
 @command("demo", example="rota demo --seconds 20")
@@ -102,7 +103,7 @@ def _server(home: Path, port: int | None) -> Iterator[str]:
 
 def _arguments(home: Path, port: int | None) -> list[str]:
     state = home / ".rota"
-    place = ["--state-dir", str(state), "--db", str(state / "rota.db")]
+    place = ["--state-dir", str(state), "--db", str(state / LEDGER)]
     address = ["--host", "127.0.0.1", "--port", str(_port() if port is None else port)]
     return [*place, *address, "--config", str(home / "rota.yaml")]
 
@@ -131,10 +132,16 @@ def _url_of(server: "subprocess.Popen[bytes]", home: Path) -> str:
     deadline = time.monotonic() + STARTING_SECONDS
     while (found := StateDir(home / ".rota").running()) is None:
         if server.poll() is not None or time.monotonic() > deadline:
-            said = one_line((home / "server.log").read_text(errors="replace")[-500:])
+            said = _last_words((home / "server.log").read_text(errors="replace"))
             raise RotaError(f"the demo's server did not start: {said}")
         time.sleep(0.05)  # another process, whose file is all there is to watch
     return found.url
+
+
+def _last_words(log: str) -> str:
+    """What it complained of as a command does, without the name that ours has as well."""
+    complaints = [line for line in log.splitlines() if line.startswith(_COMPLAINT)]
+    return one_line(complaints[-1].removeprefix(_COMPLAINT) if complaints else log[-500:])
 
 
 def _end(server: "subprocess.Popen[bytes]") -> None:

@@ -85,10 +85,15 @@ def _summary(summary: Json, waiting: Sequence[Json]) -> Iterator[str]:
     yield ""
     yield f"  items    {_counted(summary['items'])}"
     yield f"  runs     {_counted(summary['runs'])}"
-    yield f"  skips    {summary['skips']} times nobody was started: no work, or still at the last"
+    yield f"  skips    {_skips(summary['skips'])}"
     for item in waiting:
         yield f"  for you  {one_line(item['description'])}"
         yield f"           {one_line(item['notes'] or '')}"
+
+
+def _skips(count: int) -> str:
+    times = "once" if count == 1 else f"{count} times"
+    return f"{times} a schedule woke nobody: there was no work, or its agent was busy"
 
 
 def _counted(counts: Counter[str]) -> str:

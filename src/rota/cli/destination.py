@@ -97,8 +97,7 @@ def missing_file(database: str) -> Path | None:
         return None
     path = sqlite_path(database)
     try:
-        if path.stat().st_size == 0:
-            return path
+        path.stat()
     except FileNotFoundError:
         return path
     except OSError:
@@ -137,7 +136,7 @@ class Unmade:
     def open(self, request: "Request") -> "SyncStream":
         """A stream waits anyway, and `rota up &` may be about to create the ledger."""
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while not self._is_there() and time.monotonic() < deadline:
+        while not self._path.exists() and time.monotonic() < deadline:
             self._sleep(LOOK_SECONDS)
         return self._for(request).open(request)
 
@@ -149,18 +148,14 @@ class Unmade:
         return self._inner().beside()
 
     def _for(self, request: "Request") -> "InProcessTransport":
-        if not _begins(request) and self._made is None and not self._is_there():
+        if not _begins(request) and self._made is None and not self._path.exists():
             raise no_ledger(self._path)
         return self._inner()
-
-    def _is_there(self) -> bool:
-        """SQLite treats an empty file as a new database."""
-        return self._path.exists() and self._path.stat().st_size > 0
 
     def _inner(self) -> "InProcessTransport":
         with self._making:
             if self._made is None:
-                is_new = not self._is_there()
+                is_new = not self._path.exists()
                 self._made = self._opened()
                 if is_new:
                     self._tell(f"made a new ledger at {self._path}")

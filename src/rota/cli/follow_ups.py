@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rota.cli.item_ids import ItemId
-from rota.cli.known import demand_item
+from rota.cli.item_ids import ItemId, demand_item
 from rota.cli.output import Column, Json, column, time_column
 from rota.cli.parsing import Span, Text, limit_option
 from rota.cli.session import group
@@ -32,7 +31,7 @@ def _title(one: Json) -> str:
 _COLUMNS = [
     column("id", whole=True),
     column("status"),
-    column("work_item_id", "item", whole=True, spare=1),
+    column("work_item_id", "item", whole=True, beginning=True, spare=1),
     column("agent", spare=3),
     column("holder", spare=4),
     time_column("created_at", "age", spare=2),
@@ -95,10 +94,8 @@ def heartbeat(
     Exit code 7: the lease is lost, stop working on the follow-up.
     """
     kept = session.client.heartbeat_follow_up(follow_up, token, lease_seconds=lease_seconds)
-    if session.as_json:
-        session.output.document(kept)
-    else:
-        print(f"{kept['id']} is yours until {local_time(kept['lease_expires_at'])}")
+    until = local_time(kept["lease_expires_at"])
+    session.output.line(kept, f"{kept['id']} is yours until {until}")
 
 
 @follow_up.member("done", example="rota follow-up done FOLLOW_UP --token TOKEN --notes 'asked'")

@@ -35,9 +35,8 @@ def take_over(session: "Session", path: Path, *, dry_run: bool = False) -> None:
         result = "would be imported" if dry_run else _restored(session, one)
         rows.append({"schedule": f"{one.agent}/{one.name}", "result": result})
     rows += [{"schedule": name, "result": f"not imported: {why}"} for name, why in unmapped]
-    session.output.table(rows, [column("schedule", whole=True), column("result", folds=True)])
-    if not rows:
-        session.output.say(f"{path} knows of no schedules")
+    columns = [column("schedule", whole=True), column("result", folds=True)]
+    session.output.table(rows, columns, f"{path} knows of no schedules")
 
 
 def _restored(session: "Session", known: Known) -> str:

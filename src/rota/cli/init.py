@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rota.cli.session import command
+from rota.cli.session import command, config_option, named_once
 from rota.model.errors import InvalidInput, Refused
-from rota.surroundings import own_command
+from rota.surroundings import environ, own_command
 
 if TYPE_CHECKING:
     from rota.cli.session import Session
@@ -19,7 +19,8 @@ EXAMPLES = ("command", "claude", "github")
 
 
 @command("init", example="rota init --example claude")
-@click.argument("file", type=click.Path(path_type=Path), default=USUAL)
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+@config_option
 @click.option(
     "--example",
     type=click.Choice(EXAMPLES),
@@ -28,12 +29,13 @@ EXAMPLES = ("command", "claude", "github")
     help="What the file runs: your own program, Claude on the queue, or Claude on issues.",
 )
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
-def init(session: "Session", /, file: Path, example: str, force: bool) -> None:
+def init(session: "Session", /, file: Path | None, example: str, force: bool) -> None:
     """Write a first rota.yaml.
 
     The file works as it is; its comments say what to change.
     """
     text = _starter(example)
+    file = named_once(session, file) or Path(environ.get("ROTA_CONFIG") or USUAL)
     try:
         with file.open("w" if force else "x", encoding="utf-8") as opened:
             opened.write(text)

@@ -173,10 +173,10 @@ def set_paused(session: "Session", repo: str, paused: bool) -> None:
             f"{repo} was not paused; paused repositories: {named}",
         )
     names = pauses.set(repo, paused)
-    if session.as_json:
-        session.output.document({"repo": repo, "is_paused": paused, "paused": names})
-    else:
-        print(f"{repo} is paused: no agent takes its issues" if paused else f"{repo} is resumed")
+    session.output.line(
+        {"repo": repo, "is_paused": paused, "paused": names},
+        f"{repo} is paused: no agent takes its issues" if paused else f"{repo} is resumed",
+    )
 
 
 def list_paused(session: "Session", repo: str | None = None) -> None:
@@ -184,9 +184,7 @@ def list_paused(session: "Session", repo: str | None = None) -> None:
     if repo is not None and not pauses.is_paused(repo):
         session.output.negative([], "not_paused", f"{repo} is not paused")
     names = [name for name in pauses.list() if repo is None or _is_about(name, repo)]
-    session.output.table([{"repo": name} for name in names], _PAUSED)
-    if not names:
-        session.output.say("no repository is paused")
+    session.output.table([{"repo": name} for name in names], _PAUSED, "no repository is paused")
 
 
 def _is_about(name: str, repo: str) -> bool:

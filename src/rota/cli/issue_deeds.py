@@ -127,10 +127,7 @@ def reopen(session: "Session", issue: str) -> None:
 
 
 def _said(session: "Session", issue: str, words: str, **data: Any) -> None:
-    if session.as_json:
-        session.output.document({"issue": issue, **data})
-    else:
-        print(one_line(f"{issue} {words}"))
+    session.output.line({"issue": issue, **data}, f"{issue} {words}")
 
 
 def status(session: "Session", issue: str) -> None:
@@ -143,10 +140,7 @@ def dedup_check(session: "Session", issue: str) -> None:
     if not found.claimable:
         message = f"{issue} is not to be picked up: {found.message}"
         session.output.negative(found.as_dict(), found.reason or "", message)
-    if session.as_json:
-        session.output.document(found.as_dict())
-    else:
-        print(one_line(f"{issue} may be picked up"))
+    session.output.line(found.as_dict(), f"{issue} may be picked up")
 
 
 def _status(session: "Session", issue: str) -> "IssueStatus":

@@ -9,6 +9,7 @@ from rota.cli.parsing import LookedUp
 from rota.model.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from rota.cli.session import Session
     from rota.client import SyncWorkQueueClient
 
 _WHOLE = 36
@@ -38,3 +39,9 @@ class ItemId(LookedUp):
 
 
 item = click.argument("item", type=ItemId())
+
+
+def demand_item(session: "Session", item: str | None) -> None:
+    """Tells an item without any of something from an item that does not exist."""
+    if item is not None:
+        session.client.work_get(item)

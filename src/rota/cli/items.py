@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from rota.cli.session import Session
 
 STATUSES = [str(status) for status in Status]
+# A failed item is open: it waits for a person, and nothing but `rota retry` moves it.
+OPEN = [one for one in STATUSES if one not in (Status.COMPLETED, Status.CANCELLED)]
+_OVER = [one for one in STATUSES if one not in OPEN]
 
 
 @command(
@@ -45,10 +48,7 @@ def add(session: "Session", /, description: str, kind: str, key: str | None, **f
     for name in ("labels", "blocked_by"):
         fields[name] = list(fields[name]) or None
     item = session.client.work_add(kind, description, idempotency_key=key, **fields)
-    if session.as_json:
-        session.output.document(item)
-    else:
-        print(item["id"])
+    session.output.line(item, item["id"])
 
 
 @command("list", example="rota list --status in_progress --status blocked --since 2h")
@@ -56,8 +56,9 @@ def add(session: "Session", /, description: str, kind: str, key: str | None, **f
     "--status",
     multiple=True,
     type=click.Choice(STATUSES),
-    help="Only items with this status; repeatable.",
+    help="Only items with this status; repeatable.  [default: open items]",
 )
+@click.option("--all", "every", is_flag=True, help="Also completed and cancelled items.")
 @click.option("--agent", help="Only items of this agent.")
 @click.option("--project", "project_id", type=ProjectName(), help="Only items of this project.")
 @click.option("--type", help="Only items of this type.")
@@ -70,10 +71,24 @@ def add(session: "Session", /, description: str, kind: str, key: str | None, **f
 )
 @click.option("--updated-since", type=Moment(past=True), help="Only items changed since.")
 @limit_option()
-def list_items(session: "Session", /, limit: int, **filters: Any) -> None:
-    """List items by priority and age."""
-    found = list(islice(session.client.work_each(**filters, limit=limit + 1), limit + 1))
-    session.output.page(found, limit, ITEMS, "no items")
+def list_items(
+    session: "Session", /, status: tuple[str, ...], every: bool, limit: int, **filters: Any
+) -> None:
+    """List open items by priority and age.
+
+    Open is what is neither completed nor cancelled: a failed item waits for a person.
+    """
+    if status and every:
+        raise click.UsageError("--all is for items with any status, and --status for some: use one")
+    wanted = status or (STATUSES if every else OPEN)
+    of_these = session.client.work_each(wanted, **filters, limit=limit + 1)
+    found = list(islice(of_these, limit + 1))
+    if status or every:
+        session.output.page(found, limit, ITEMS, "no items")
+        return
+    session.output.page(found, limit, ITEMS, "no open items")
+    if not session.as_json and session.client.work_list(_OVER, **filters, limit=1):
+        session.output.say("completed and cancelled items are not shown; see them with --all")
 
 
 @command("ready", example="rota ready --agent smith")

@@ -1,6 +1,6 @@
 """Commands that are imported when they are called, so that `rota --help` is quick."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -39,12 +39,18 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and not args[0].startswith("-") and args[0] not in self._homes:
-            raise click.UsageError(f"there is no command {args[0]!r}{self._similar(args[0])}", ctx)
+        demand_known(args, self._homes, ctx)
         return super().resolve_command(ctx, args)
 
-    def _similar(self, name: str) -> str:
-        from difflib import get_close_matches
 
-        near = get_close_matches(name, self._homes, n=3)
-        return f"; did you mean {' or '.join(near)}?" if near else ""
+def demand_known(args: Sequence[str], names: Iterable[str], ctx: click.Context) -> None:
+    """Before click, which has other words for it."""
+    if args and not args[0].startswith("-") and args[0] not in names:
+        raise click.UsageError(f"there is no command {args[0]!r}{_similar(args[0], names)}", ctx)
+
+
+def _similar(name: str, names: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, names, n=3)
+    return f"; did you mean {' or '.join(near)}?" if near else ""

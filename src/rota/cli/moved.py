@@ -2,16 +2,11 @@
 
 from typing import TYPE_CHECKING, Any
 
-from rota.cli.text import one_line
-
 if TYPE_CHECKING:
     from rota.cli.session import Session
 
 
 def moved(session: "Session", item: dict[str, Any], what: str | None = None) -> None:
     """One line: the item and its status."""
-    if session.as_json:
-        session.output.document(item)
-        return
     agent = f" ({item['assigned_agent']})" if item["assigned_agent"] else ""
-    print(one_line(f"{item['id']} {what or item['status']}{'' if what else agent}"))
+    session.output.line(item, f"{item['id']} {what or item['status']}{'' if what else agent}")

@@ -38,9 +38,8 @@ def list_outbox(session: "Session", /, buried: bool, limit: int) -> None:
     Each entry shows its attempts and the last error.
     """
     found = session.client.outbox(buried=buried, limit=limit)
-    session.output.table(found, _COLUMNS)
-    if not found:
-        session.output.say("nothing was given up" if buried else "nothing waits")
+    none = "nothing was given up" if buried else "nothing waits"
+    session.output.table(found, _COLUMNS, none)
 
 
 @outbox.member("retry", example="rota outbox retry report-0190b6f4-6a3e-7c1e-8d3f-5a1b2c3d4e5f")

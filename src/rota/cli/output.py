@@ -22,6 +22,7 @@ class Column:
     value: Callable[[Json], object]
     shown: Callable[[Json], object] | None = None
     whole: bool = False  # never cut, so that it can be copied: ids, and names used as ids
+    beginning: bool = False  # of an id that commands take by its beginning: may be short
     folds: bool = False  # may be wrapped; a column that neither folds nor is whole may be cut
     spare: int = 0  # left out on a narrow terminal: 1 first, then 2, …; 0 never
 
@@ -31,6 +32,7 @@ def column(
     title: str | None = None,
     *,
     whole: bool = False,
+    beginning: bool = False,
     folds: bool = False,
     spare: int = 0,
 ) -> Column:
@@ -38,7 +40,7 @@ def column(
         found = entry.get(field)
         return ",".join(map(str, found)) if isinstance(found, list) else found
 
-    return Column(title or field, value, whole=whole, folds=folds, spare=spare)
+    return Column(title or field, value, whole=whole, beginning=beginning, folds=folds, spare=spare)
 
 
 def time_column(field: str, title: str, *, spare: int = 1) -> Column:
@@ -71,24 +73,35 @@ class Output:
 
     # for both
 
-    def table(self, rows: Sequence[Json], columns: Sequence[Column], **meta: Any) -> None:
+    def line(self, data: Json, words: str) -> None:
+        """One thing, in one line of words."""
+        if self.as_json:
+            self.document(data)
+        else:
+            print(one_line(words))
+
+    def table(
+        self, rows: Sequence[Json], columns: Sequence[Column], none: str = "", **meta: Any
+    ) -> None:
+        """`none` is said when there are no rows."""
         if self.as_json:
             self.document(list(rows), count=len(rows), **meta)
         elif sys.stdout.isatty():
             from rota.cli.tables import print_table
 
-            print_table(rows, columns)
+            if missing := print_table(rows, columns):
+                self.say(f"no room for {', '.join(missing)}; a wider terminal or --json has all")
         else:
             for row in rows:
                 print("\t".join(one_line(_filled(one.value(row))) for one in columns))
+        if none and not rows:
+            self.say(none)
 
     def page(self, found: Sequence[Json], limit: int, columns: Sequence[Column], none: str) -> None:
-        """`found` has one row beyond the limit if there is more; `none` is said if it is empty."""
+        """`found` has one row beyond the limit if there is more."""
         more = len(found) > limit
-        self.table(found[:limit], columns, more=more)
-        if not found:
-            self.say(none)
-        elif more:
+        self.table(found[:limit], columns, none, more=more)
+        if more:
             self.say(f"there are more; see them with --limit {limit * 10}")
 
     def facts(self, data: Json, facts: Iterable[tuple[str, object]], **meta: Any) -> None:

@@ -25,7 +25,7 @@ NONE = "none"  # empties a field: --agent none
 
 # Texts that are only stored may be empty. File names may contain bytes that are not UTF-8.
 _ONLY_KEPT = frozenset({"reason", "progress", "message", "external_ref"})
-_PATHS = frozenset({"path", "output", "target", "file"})
+_PATHS = frozenset({"path", "output", "target", "file", "config", "database", "state_dir"})
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _SPAN = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhd]?)")
@@ -34,7 +34,7 @@ _SPAN = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhd]?)")
 def limit_option(default: int = 50, most: int = 100_000) -> Callable[[F], F]:
     return click.option(
         "--limit",
-        type=click.IntRange(1, most),
+        type=Count(1, most),
         default=default,
         show_default=True,
         help="Show at most this many.",
@@ -111,8 +111,14 @@ class Moment(click.ParamType[str]):
             self.fail(f"{text[:40]!r} is too far away", param, ctx)
 
 
+class Count(click.IntRange):
+    name = "integer"  # click would say: 'x' is not a valid integer range
+
+
 class Amount(click.FloatRange):
     """A number within a range. `nan` is in none, though it compares with no limit."""
+
+    name = "number"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None

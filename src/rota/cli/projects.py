@@ -67,19 +67,13 @@ def add(session: "Session", /, name: str, external_ref: str | None, same_name: b
     if not same_name:
         _demand_free(session, name)
     made = session.client.create_project(name, external_ref)
-    if session.as_json:
-        session.output.document(made)
-    else:
-        print(made["id"])
+    session.output.line(made, made["id"])
 
 
 @project.member("list", example="rota project list")
 def list_projects(session: "Session", /) -> None:
     """List all projects."""
-    found = session.client.list_projects()
-    session.output.table(found, _COLUMNS)
-    if not found:
-        session.output.say("no projects")
+    session.output.table(session.client.list_projects(), _COLUMNS, "no projects")
 
 
 @project.member("show", example="rota project show PROJECT")

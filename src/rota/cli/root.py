@@ -26,7 +26,7 @@ SECTIONS: Sections = {
     },
     "Submit and look": {
         "add": ("rota.cli.items:add", "Submit a work item."),
-        "list": ("rota.cli.items:list_items", "List items by priority and age."),
+        "list": ("rota.cli.items:list_items", "List open items by priority and age."),
         "ready": ("rota.cli.items:ready", "List the items that can be claimed now."),
         "board": ("rota.cli.board:board", "Show the board in the terminal, and move its cards."),
         "show": ("rota.cli.show:show", "Show one item with its history."),

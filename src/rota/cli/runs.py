@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rota.cli.item_ids import ItemId
-from rota.cli.known import demand_item
+from rota.cli.item_ids import ItemId, demand_item
 from rota.cli.output import Column, Json, column, time_column
 from rota.cli.parsing import limit_option
 from rota.cli.session import group

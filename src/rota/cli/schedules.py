@@ -10,7 +10,7 @@ from rota.cli.output import Column, Json, column
 from rota.cli.parsing import Span, limit_option
 from rota.cli.session import group
 from rota.cli.text import age, local_time, one_line, shortened
-from rota.model.schedules import ScheduleType
+from rota.model.schedules import ScheduleStatus, ScheduleType
 
 if TYPE_CHECKING:
     from rota.cli.session import Session
@@ -20,6 +20,8 @@ schedule = group(
 )
 
 _ERROR_WIDTH = 60
+_RESTING = "resting"
+_NOBODY = "no running server has it in its rota.yaml"
 _LOOK_SECONDS = 0.2
 
 
@@ -37,10 +39,19 @@ class Name(click.ParamType[tuple[str, str]]):
         return agent, name
 
 
+def _status(one: Json) -> str:
+    """Also for a schedule that nothing wakes, because no running server has it."""
+    return _RESTING if one["status"] == ScheduleStatus.IDLE and _is_left(one) else one["status"]
+
+
+def _is_left(one: Json) -> bool:
+    return not one.get("attended", True)  # an older server does not send it
+
+
 def _next(one: Json) -> str:
     """In words: `in 5m`, `due`, or nothing."""
     words = age(one["next_run_at"])
-    if not words:
+    if not words or _is_left(one):
         return ""
     return f"in {words[1:]}" if words.startswith("+") else "due"
 
@@ -58,7 +69,7 @@ def _last_run(one: Json) -> str:
 
 _COLUMNS = [
     Column("schedule", lambda one: f"{one['agent']}/{one['name']}", whole=True),
-    column("status"),
+    Column("status", _status),
     column("rhythm", spare=2),
     Column("last look", lambda one: one["last_run_at"], _last_look, spare=3),
     Column("next", lambda one: one["next_run_at"], _next, spare=4),
@@ -77,11 +88,14 @@ def list_schedules(session: "Session", /, agent: str | None, limit: int) -> None
     """List schedules by agent and name.
 
     In a pipe the columns are agent/name, status, rhythm, last look, next look, last skip reason,
-    last error and last run. A look that finds nothing to do is no run. The last run is shown if it
-    began within the last day, or since the last look if that is longer ago.
+    last error and last run. A schedule is resting while no running server has it. A look that finds
+    nothing to do is no run. The last run is shown if it began within the last day, or since the
+    last look if that is longer ago.
     """
     found = session.client.list_schedules(agent=agent, limit=limit + 1)
     session.output.page(found, limit, _COLUMNS, "no schedules; `rota up` reads them from rota.yaml")
+    if any(_status(one) == _RESTING for one in found[:limit]):
+        session.output.say(f"{_RESTING}: {_NOBODY}; {_ways_on('AGENT/NAME')}")
 
 
 @schedule.member("show", example="rota schedule show smith/morning")
@@ -133,8 +147,15 @@ def _rests(one: Json) -> bool:
     return by_clock and one["status"] != "disabled" and one["next_run_at"] is None
 
 
+def _ways_on(called: str) -> str:
+    return f"start one that has it, or remove it: rota schedule forget {called}"
+
+
 def _show(session: "Session", one: Json) -> None:
     session.output.facts(one, _facts(one))
+    if _is_left(one):
+        called = f"{one['agent']}/{one['name']}"
+        session.output.say(f"nothing wakes it: {_NOBODY}; {_ways_on(called)}")
 
 
 def _times(count: int) -> str:
@@ -147,7 +168,7 @@ def _facts(one: Json) -> list[tuple[str, object]]:
         ("schedule", f"{one['agent']}/{one['name']}"),
         ("type", one["type"]),
         ("rhythm", one_line(one["rhythm"])),
-        ("status", one["status"]),
+        ("status", _status(one)),
         ("next", local_time(one["next_run_at"])),
         ("last look", local_time(one["last_run_at"])),
         ("last end", local_time(one["last_completed_at"])),
@@ -172,12 +193,15 @@ def trigger(
     """Wake an agent now, by one of its schedules.
 
     This works also when the schedule is disabled. A server with this agent starts it as soon as
-    there is room.
+    there is room; while none runs, the trigger waits, and a warning says so.
     """
     one = session.client.trigger_schedule(*name, message=message)
+    is_left = _is_left(session.client.get_schedule(*name))
+    if is_left:
+        session.output.say(f"warning: it waits: {_NOBODY}; {_ways_on('/'.join(name))}")
     if wait is not None:
         one = _waited(session, one, wait)
-    session.output.facts(one, _trigger_facts(one))
+    session.output.facts(one, _trigger_facts(one), attended=not is_left)
     if wait is not None and one["outcome"] != "succeeded":
         session.output.say(_verdict(one))
         raise click.exceptions.Exit(1)
@@ -195,9 +219,7 @@ def _waited(session: "Session", one: dict[str, Any], seconds: float) -> dict[str
 def _verdict(one: Json) -> str:
     if one["ended_at"] is not None:
         return f"it ended as {one['outcome']}"
-    if one["node"] is None:
-        return "no server with this agent has taken it up yet; is `rota up` running?"
-    return "it has not ended yet"
+    return "no server has taken it up yet" if one["node"] is None else "it has not ended yet"
 
 
 def _trigger_facts(one: Json) -> list[tuple[str, object]]:

@@ -5,10 +5,12 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from rota.cli.lazy import demand_known
 from rota.cli.output import Output
 from rota.cli.parsing import LookedUp, check_words
 from rota.model.errors import RotaError
@@ -69,6 +71,7 @@ def _login_name() -> str:
 
 
 def _remember(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    check_words(parameter, value, context)
     if value and parameter.name:
         setattr(context.ensure_object(Session), parameter.name, value)
 
@@ -109,6 +112,15 @@ def config_option(function: F) -> F:
         callback=_remember,
         help="The configuration file.  [env: ROTA_CONFIG; default: rota.yaml]",
     )(function)
+
+
+def named_once(session: Session, file: Path | None) -> Path | None:
+    """For commands about the configuration file itself: FILE is the same as --config FILE."""
+    if file is not None and session.config:
+        raise click.UsageError("FILE and --config name the same thing: use one of them")
+    if file is not None:
+        session.config = str(file)
+    return Path(session.config) if session.config else None
 
 
 class Command(click.Command):
@@ -180,6 +192,12 @@ class Group(click.Group):
             return one
 
         return made
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        demand_known(args, self.commands, ctx)
+        return super().resolve_command(ctx, args)
 
 
 def group(name: str, help: str, example: str) -> Group:  # noqa: A002 - click's word for it

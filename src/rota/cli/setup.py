@@ -99,9 +99,8 @@ def _show(
         for one in changes
     ]
     if session.as_json or not dry_run:
-        session.output.table(rows, _COLUMNS, dry_run=dry_run)
-        if not rows:
-            session.output.say("nothing to change: it is all as it should be already")
+        none = "nothing to change: it is all as it should be already"
+        session.output.table(rows, _COLUMNS, none, dry_run=dry_run)
         return
     shown = "".join(one.diff for one in changes)
     sys.stdout.write(lines(shown) if shown else "nothing would change\n")

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from rota.cli import item_ids
@@ -117,5 +118,14 @@ def explain(session: "Session", /, item: str) -> None:
     shown = with_local_times if sys.stdout.isatty() else one_line
     for reason in told["reasons"]:
         print(f"- {shown(reason['message'])}")
-        if reason["fix"]:
-            print(f"  {one_line(reason['fix'])}")
+        print("".join(f"{line}\n" for line in ways_of(reason)), end="")
+
+
+def ways_of(reason: dict[str, Any]) -> Iterator[str]:
+    """A command has a line of its own, which can be pasted."""
+    for way in reason["ways"]:
+        words, command = way["words"], way["command"]
+        if words:
+            yield f"  {one_line(words)}{':' if command else ''}"
+        if command:
+            yield f"{'    ' if words else '  '}{one_line(command)}"

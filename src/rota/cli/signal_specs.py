@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import click
 
 from rota.cli.item_ids import ItemId
-from rota.cli.parsing import JsonValue, Moment, Priority, Text
+from rota.cli.parsing import Count, JsonValue, Moment, Priority, Text
 from rota.cli.project_names import ProjectName
 from rota.model.runs import RunStatus
 from rota.model.signals import ActionKind, TriggerOn
@@ -121,7 +121,7 @@ _OPTIONS = [
         "--from", "from_", **_STATUS, help="Only if the item comes from this status; repeatable."
     ),
     _several("--on-reason", help="Only if the item moved for this reason; repeatable."),
-    click.option("--nth", type=click.IntRange(1, 1000), help="Only from the item's n-th time on."),
+    click.option("--nth", type=Count(1, 1000), help="Only from the item's n-th time on."),
     _several(
         "--field",
         "fields",
@@ -152,8 +152,8 @@ _OPTIONS = [
     click.option("--expires", type=Moment(), help="When the signal ends: a time, or +7d."),
     click.option(
         "--max-depth",
-        type=click.IntRange(0, 100),
-        help="How deep the signal may be fired again by items that it made itself.",
+        type=Count(0, 100),
+        help="How deep the signal may be fired again by what it did itself.",
     ),
     click.option("--name", help="Its name, unique among active signals."),
     click.option(

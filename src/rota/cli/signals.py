@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rota.cli.columns import event_line
-from rota.cli.item_ids import ItemId
-from rota.cli.known import demand_item
+from rota.cli.item_ids import ItemId, demand_item
 from rota.cli.output import Column, Json, column, time_column
 from rota.cli.parsing import limit_option
 from rota.cli.session import group
@@ -46,7 +45,7 @@ _COLUMNS = [
     column("name", spare=4),
     column("status"),
     Column("fired", _fired, spare=3),
-    column("work_item_id", "item", whole=True, spare=1),
+    column("work_item_id", "item", whole=True, beginning=True, spare=1),
     time_column("created_at", "age", spare=2),
     Column("when", lambda one: in_words(one["trigger"]), _when, folds=True),
     Column("then", lambda one: in_words(one["action"]), _then, folds=True),
@@ -54,7 +53,7 @@ _COLUMNS = [
 _FIRINGS = [
     column("id", whole=True),
     column("signal_id", "signal", whole=True, spare=1),
-    column("work_item_id", "item", whole=True, spare=2),
+    column("work_item_id", "item", whole=True, beginning=True, spare=2),
     column("attempt", spare=4),
     time_column("created_at", "age", spare=3),
     column("error", folds=True),
@@ -128,10 +127,7 @@ def list_signals(session: "Session", /, failed: bool, limit: int, **filters: Any
 
 
 def _list_failed(session: "Session", limit: int) -> None:
-    found = session.client.firings(limit=limit)
-    session.output.table(found, _FIRINGS)
-    if not found:
-        session.output.say("no firing has failed")
+    session.output.table(session.client.firings(limit=limit), _FIRINGS, "no firing has failed")
 
 
 @signal.member("show", example="rota signal show 0190b6f4-6a3e-7c1e-8d3f-5a1b2c3d4e5f")

@@ -39,7 +39,8 @@ def configuration(settings: Settings) -> Iterator[Finding]:
     yield Finding("configuration", OK, f"{settings.config}: {said}")
     for warning in loaded.warnings:
         yield Finding("configuration", WARN, warning)
-    yield _pauses(settings)
+    if settings.state_dir.is_dir() or not settings.state_dir.exists():  # else another check says so
+        yield _pauses(settings)
     for name, source in sources.items():
         yield from examine_source(name, source, settings)
 
@@ -80,10 +81,12 @@ Look = tuple[str, str, str | None]
 async def _forge(source: "Forge", settings: Settings) -> AsyncIterator[Look]:
     from rota.app import source_context
     from rota.sources.assembly import make_tracker
+    from rota.sources.http.limits import RetryOptions
 
     if secret := _webhook(source):
         yield secret
-    tracker = make_tracker(source, source_context(settings))
+    # Somebody waits, who can ask again.
+    tracker = make_tracker(source, source_context(settings), {"retry": RetryOptions(max_retries=1)})
     try:
         async for look in _tracker(source, tracker):
             yield look

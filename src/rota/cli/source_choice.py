@@ -1,8 +1,6 @@
 """Which source a command means: a configured one, or TYPE:OWNER/REPO."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rota.cli.desks import refuse_url
 from rota.model.errors import InvalidInput
@@ -11,18 +9,6 @@ from rota.surroundings import environ
 if TYPE_CHECKING:
     from rota.cli.session import Session
     from rota.config.sources import AnySource
-
-
-@dataclass(frozen=True)
-class Worker:
-    """An agent with the source that it was given on the command line."""
-
-    name: str
-    work_source: Mapping[str, Any]
-
-
-def worker(agent: str, source: "AnySource") -> Worker:
-    return Worker(agent, source.model_dump())
 
 
 def configured(session: "Session") -> "dict[str, AnySource]":

@@ -5,15 +5,17 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rota.cli.desks import refuse_url, run
-from rota.cli.source_choice import Worker, choose, worker
+from rota.cli.source_choice import choose
 from rota.cli.text import lines, one_line
 from rota.model.clock import to_text
 from rota.model.errors import ClaimLost, Forbidden, InvalidInput, TrackerError
 
 if TYPE_CHECKING:
     from rota.cli.session import Session
+    from rota.config.sources import AnySource
     from rota.queue.ledger import Ledger
     from rota.sources.desk import IssueDesk
+    from rota.sources.holding import Sourced
     from rota.sources.manager import NextWorkItem, WorkSourceManager
     from rota.sources.port import ClaimResult, ReleaseResult
 
@@ -28,7 +30,7 @@ _SHORT_LIVED = ("markdown", "memory")
 class Errand:
     """An agent at its source, with the ledger at hand."""
 
-    who: Worker
+    who: "Sourced"
     manager: "WorkSourceManager"
     ledger: "Ledger"
 
@@ -60,7 +62,7 @@ def next_item(
         text = await _prompt(errand, found, prompt) if told else None
         return found, text, await _held_back(errand) if found.item is None else []
 
-    found, told, held_back = _sent(session, worker(agent, source), deed)
+    found, told, held_back = _sent(session, agent, source, deed)
     if found.item is None:
         message = "\n".join([f"nothing is ready for {agent} in {name}", *held_back])
         session.output.negative(None, "nothing_ready", message)
@@ -131,7 +133,7 @@ async def _is_trusted(errand: Errand) -> bool:
     desk = await _desk(errand)
     if desk is not None:
         return not (await desk.keeper.gate.is_required() or await desk.tracker.is_public())
-    return errand.who.work_source["type"] in OUR_OWN
+    return (errand.who.work_source or {}).get("type") in OUR_OWN
 
 
 def _show(session: "Session", found: "NextWorkItem", prompt: str | None) -> None:
@@ -173,7 +175,7 @@ def report(session: "Session", name: str, item: str, agent: str, result: Mapping
     async def deed(errand: Errand) -> None:
         await errand.manager.report_outcome(item, ended, agent=errand.who)
 
-    _sent(session, worker(agent, choose(session, name)), deed)
+    _sent(session, agent, choose(session, name), deed)
     _said(session, item, f"is reported: {ended.outcome}", outcome=ended.outcome)
 
 
@@ -192,24 +194,24 @@ def release(
             item, agent=errand.who, reason=reason, add_comment=comment, claim=claim
         )
 
-    answer = _sent(session, worker(agent, choose(session, name)), deed)
+    answer = _sent(session, agent, choose(session, name), deed)
     if not answer.success or answer.message:
         raise ClaimLost(answer.message or f"{agent} does not hold {item}")
     _said(session, item, "is given back", released=True)
 
 
 def _said(session: "Session", item: str, words: str, **data: Any) -> None:
-    if session.as_json:
-        session.output.document({"item": item, **data})
-    else:
-        print(one_line(f"{item} {words}"))
+    session.output.line({"item": item, **data}, f"{item} {words}")
 
 
-def _sent(session: "Session", who: Worker, deed: Callable[[Errand], Awaitable[T]]) -> T:
+def _sent(
+    session: "Session", agent: str, source: "AnySource", deed: Callable[[Errand], Awaitable[T]]
+) -> T:
     from rota.model.work import check_name
+    from rota.sources.holding import Sourced
 
     refuse_url(session)
-    check_name(who.name, "agent")
+    who = Sourced(check_name(agent, "agent"), source.model_dump())
 
     async def done() -> T:
         from rota.app import open_ledger, source_context

@@ -80,12 +80,9 @@ def reset(session: "Session", name: str) -> None:
     if before is not None:
         run(_reset(session.settings.database, called))
     usual = source.times.settle
-    if session.as_json:
-        session.output.document({"source": called, "settle_seconds": usual, "before": before})
-    elif before is None:
-        print(f"claims on {name} wait {usual:g} s, as configured")
-    else:
-        print(f"claims on {name} wait {usual:g} s again; it was {before:g} s")
+    was = ", as configured" if before is None else f" again; it was {before:g} s"
+    data = {"source": called, "settle_seconds": usual, "before": before}
+    session.output.line(data, f"claims on {name} wait {usual:g} s{was}")
 
 
 async def _reset(database: str, source: str) -> None:

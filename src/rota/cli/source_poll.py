@@ -20,9 +20,7 @@ _MOST_EVENTS = 1_000
 def poll(session: "Session", name: str) -> None:
     refuse_url(session)
     events = run(_polled(session, name))
-    session.output.table(events, _COLUMNS)
-    if not events:
-        session.output.say("nothing has changed")
+    session.output.table(events, _COLUMNS, "nothing has changed")
 
 
 async def _polled(session: "Session", name: str) -> list[dict[str, Any]]:

@@ -59,15 +59,16 @@ def none_there(session: "Session") -> str:
 
 def check(session: "Session", name: str | None) -> None:
     from rota.cli.source_checks import examine_source
+    from rota.config.sources import Forge
 
     sources = configured(session) if name is None else {name: choose(session, name)}
     if not sources:
         raise click.UsageError(f"{none_there(session)}; name one: TYPE:OWNER/REPO")
-    findings = [
-        finding
-        for called, source in sources.items()
-        for finding in examine_source(called, source, session.settings)
-    ]
+    findings = []
+    for called, source in sources.items():
+        if isinstance(source, Forge):
+            session.output.waiting(f"an answer about {called}")
+        findings += examine_source(called, source, session.settings)
     with suppress(RotaError):  # a database that cannot be opened is the doctor's concern
         findings += slow_sources(sources, known_states(session.settings))
     if session.as_json:

@@ -54,9 +54,7 @@ def list_sources(session: "Session", /) -> None:
     The state is what a server found last. Sources of agents are included; the queue is not.
     """
     found = source_states.states(session)
-    session.output.table(found, _COLUMNS)
-    if not found:
-        session.output.say(source_states.none_there(session))
+    session.output.table(found, _COLUMNS, source_states.none_there(session))
 
 
 @source.member("types", example="rota source types")

@@ -3,6 +3,7 @@
 import os
 import sys
 from datetime import datetime
+from itertools import dropwhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
@@ -74,18 +75,27 @@ def stats(session: "Session", /, window: str, zone: str | None) -> None:
     """Show what was done, how long it took and its cost.
 
     p50 and p90 are the times from creation to completion below which half and nine tenths of the
-    items stayed. In a pipe the columns are beginning, items created, completed, failed, cancelled,
-    open at the end, p50 and p90 in seconds, runs, tokens and USD.
+    items stayed. On a terminal the table begins with the first period in which there was anything.
+    In a pipe the columns are beginning, items created, completed, failed, cancelled, open at the
+    end, p50 and p90 in seconds, runs, tokens and USD.
     """
     found = session.client.statistics(window, zone=zone or _here())
     if session.as_json:
         session.output.document(found)
         return
+    periods = found["periods"]
     if sys.stdout.isatty():
         session.output.facts(found, _facts(found))
         print()
+        periods = list(dropwhile(_is_empty, periods))
     form = "%a %H:%M" if window == Window.DAY else "%a %d %b"
-    session.output.table(found["periods"], _columns(read_zone(found["zone"]), form))
+    session.output.table(periods, _columns(read_zone(found["zone"]), form))
+
+
+def _is_empty(period: Json) -> bool:
+    """Before the ledger began, for example."""
+    counts = (period[name] for name in ("created", "completed", "failed", "cancelled", "open"))
+    return not any((*counts, period["spent"]["runs"]))
 
 
 def _facts(found: dict[str, Any]) -> list[tuple[str, object]]:

@@ -1,6 +1,7 @@
 """Standard input, output and error in whatever state the shell passes them: closed, full, or unable
 to encode some characters."""
 
+import errno
 import os
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,8 @@ class Unwritten(Exception):
     """Standard output did not take what was written to it."""
 
     def __init__(self, error: OSError) -> None:
-        super().__init__(error.strerror or str(error))
+        closed = error.errno == errno.EBADF
+        super().__init__("standard output is closed" if closed else error.strerror or str(error))
 
 
 class _Stream:
@@ -50,6 +52,34 @@ class Forgiving(_Stream):
     def flush(self) -> None:
         with suppress(OSError):
             self._stream.flush()
+
+
+class Unminded(_Stream):
+    """Goes on where standard output does not take what is written to it."""
+
+    def write(self, text: Any) -> Any:
+        with suppress(Unwritten):
+            return self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(Unwritten):
+            self._stream.flush()
+
+
+@contextmanager
+def unminded() -> Iterator[None]:
+    """For a command that works on by itself, and only remarks upon it: a server, a worker."""
+    out = sys.stdout
+    sys.stdout = Unminded(out)
+    try:
+        yield
+    finally:
+        sys.stdout = out
+        try:
+            out.flush()
+        except Unwritten:
+            _discard(out)
 
 
 @contextmanager
@@ -90,10 +120,11 @@ def _discard(stream: Any) -> None:
 
 def _open_closed() -> None:
     """Opens closed streams as /dev/null. Otherwise the next file to be opened would get the number
-    of a standard stream, and with it everything that is printed."""
+    of a standard stream, and with it everything that is printed. An answer can still not be written
+    there: whoever closed standard output must not take it for told."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
-            nowhere = os.open(os.devnull, os.O_RDWR)
+            nowhere = os.open(os.devnull, os.O_RDONLY if name == "stdout" else os.O_RDWR)
             if nowhere != number and not _is_open(number):
                 os.dup2(nowhere, number)
                 os.close(nowhere)

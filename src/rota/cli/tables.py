@@ -1,7 +1,7 @@
-"""How a table fits a terminal: ids stay whole, and the least important columns go first."""
+"""How a table fits a terminal: ids become short, and then the least important columns go."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,10 @@ _GAP = 2
 _PROSE, _EASY_PROSE, _EASY_LINE = 16, 24, 40
 # The first is enough to tell long names apart; beyond the second, prose comes first.
 _NAME, _EASY_NAME = 12, 24
+# A terminal with so many columns has room for whole ids, whatever else must go.
+_ROOMY = 100
+# Where the groups of an id end. The first two are the millisecond in which it was made.
+_BEGINNINGS = (13, 18, 23)
 
 _STYLES = {
     "in_progress": "cyan",
@@ -52,18 +56,32 @@ class _Strip:
             return self.full
         return min(self.full, prose if self.column.folds else name)
 
+    def shortened(self) -> "_Strip":
+        """With as much of each id as tells it from the others here."""
+        if not self.column.beginning:
+            return self
+        ids = set(self.words)
+        enough = (size for size in _BEGINNINGS if len({one[:size] for one in ids}) == len(ids))
+        size = next(enough, None)
+        return replace(self, words=[one[:size] for one in self.words])
 
-def print_table(rows: Sequence["Json"], columns: Sequence["Column"]) -> None:
+
+def print_table(rows: Sequence["Json"], columns: Sequence["Column"]) -> list[str]:
+    """Returns the titles of the columns for which there was no room."""
     if not rows:
-        return
+        return []
     console = Console(highlight=False, emoji=False)
     every = [_Strip(one, [_shown(one, row) for row in rows]) for one in columns]
     filled = [one for one in every if any(one.words)]
     kept = _kept(filled, console.width)
-    if _total(one.width() for one in kept) <= console.width:
-        console.print(_table(kept, _widths(kept, console.width)))
-    else:
+    if len(kept) < len(filled) and console.width < _ROOMY:
+        kept = _kept([one.shortened() for one in filled], console.width)
+    if _total(one.width() for one in kept) > console.width:
         _print_blocks(console, filled)
+        return []
+    console.print(_table(kept, _widths(kept, console.width)))
+    there = {one.column for one in kept}
+    return [one.column.title for one in filled if one.column not in there]
 
 
 def _shown(column: "Column", row: "Json") -> str:

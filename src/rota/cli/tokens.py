@@ -5,14 +5,16 @@ from typing import TYPE_CHECKING
 import click
 
 from rota.cli.output import column, time_column
-from rota.cli.parsing import Moment
+from rota.cli.parsing import LookedUp, Moment
 from rota.cli.session import group
+from rota.client.project_ids import is_id
 from rota.model.access import AGENT_PREFIX
 from rota.model.clock import SystemClock, to_text
-from rota.model.errors import NoLedger
+from rota.model.errors import InvalidInput, NoLedger
 
 if TYPE_CHECKING:
     from rota.cli.session import Session
+    from rota.client import SyncWorkQueueClient
 
 token = group("token", "Create, list and revoke API tokens.", "rota token create ops --scope admin")
 
@@ -81,15 +83,33 @@ def _is_managed(session: "Session") -> bool:
 @token.member("list", example="rota token list")
 def list_tokens(session: "Session", /) -> None:
     """List tokens, without their secrets."""
-    found = session.client.tokens()
-    session.output.table(found, _COLUMNS)
-    if not found:
-        session.output.say("no tokens: whoever reaches the server may do everything")
+    none = "no tokens: whoever reaches the server may do everything"
+    session.output.table(session.client.tokens(), _COLUMNS, none)
 
 
-@token.member("revoke", example="rota token revoke TOKEN")
-@click.argument("id")
-def revoke(session: "Session", /, id: str) -> None:  # noqa: A002 - the word in the help
+class TokenName(LookedUp):
+    """An id, or the name of one token that is not revoked."""
+
+    name = "name|id"
+
+    def id_of(self, client: "SyncWorkQueueClient", text: str) -> str:
+        """A name that no token has is returned as it is; the server then finds none."""
+        if is_id(text):
+            return text
+        live = [one for one in client.tokens() if one["revoked_at"] is None]
+        found = [str(one["id"]) for one in live if one["name"] == text]
+        if len(found) > 1:
+            raise InvalidInput(
+                f"token: {len(found)} are named {text[:100]!r}; give the id of one:"
+                f" {', '.join(found[:5])}",
+                field="token",
+            )
+        return found[0] if found else text
+
+
+@token.member("revoke", example="rota token revoke smith")
+@click.argument("token", metavar="NAME|ID", type=TokenName())
+def revoke(session: "Session", /, token: str) -> None:
     """Revoke a token, so that it is not accepted any more."""
-    session.client.revoke_token(id)
-    session.output.facts({"id": id, "revoked": True}, [("revoked", id)])
+    session.client.revoke_token(token)
+    session.output.facts({"id": token, "revoked": True}, [("revoked", token)])

@@ -73,6 +73,7 @@ def serve(session: "Session", /, **options: Any) -> None:
 
 def _serve(session: "Session", *, no_dashboard: bool, **options: Any) -> None:
     from rota import app
+    from rota.cli.streams import unminded
     from rota.config import Settings
 
     if session.url:
@@ -86,7 +87,8 @@ def _serve(session: "Session", *, no_dashboard: bool, **options: Any) -> None:
     )
     if settings.faces_only:
         _warn_of_agents(session, settings)
-    app.up(settings)
+    with unminded():
+        app.up(settings)
 
 
 def _warn_of_agents(session: "Session", settings: "Settings") -> None:

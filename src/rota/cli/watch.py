@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rota.cli.columns import event_line
-from rota.cli.item_ids import ItemId
-from rota.cli.known import demand_item
+from rota.cli.item_ids import ItemId, demand_item
+from rota.cli.parsing import Count
 from rota.cli.session import command
 from rota.cli.text import local_time
 from rota.model.errors import NoLedger
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 @command("watch", example="rota watch --since 0 --type work.failed --json")
 @click.option(
     "--since",
-    type=click.IntRange(0),
+    type=Count(0),
     help="Print the events after this number; 0 prints all.",
 )
 @click.option("--item", "work_item_id", type=ItemId(), help="Only events of this item.")
 @click.option("--type", "types", multiple=True, help="Only events of this type; repeatable.")
-@click.option("--limit", type=click.IntRange(1), help="End after this many events.")
+@click.option("--limit", type=Count(1), help="End after this many events.")
 @click.option("--no-follow", is_flag=True, help="Print the events after --since, and end.")
 def watch(
     session: "Session", /, since: int | None, limit: int | None, no_follow: bool, **wanted: Any

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rota.cli.parsing import Span
+from rota.cli.parsing import Count, Span
 from rota.cli.session import command, config_option
+from rota.cli.streams import unminded
 from rota.cli.text import one_line, shortened
 from rota.model.errors import InvalidInput, Refused
 from rota.surroundings import environ
@@ -40,7 +41,7 @@ _SAID_WIDTH = 100
 @click.option("--schedule", help="Use the prompt and the settings of this schedule of the agent.")
 @click.option(
     "--slots",
-    type=click.IntRange(1, 1000),
+    type=Count(1, 1000),
     help="How many items at once.  [default: as in the file]",
 )
 @click.option(
@@ -80,6 +81,7 @@ def worker(session: "Session", /, **options: Any) -> None:
     part = _configured(session, options["agent"], options["schedule"], options["types"])
     name = part.agent.name
     with (
+        unminded(),
         _home(session, name) as home,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):

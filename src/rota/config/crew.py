@@ -51,6 +51,7 @@ ONLY_IN_THE_FIRST_FILE = ("sources", "budgets", "signals", "notify", "web")
 class Member:
     spec: AgentSpec
     shown: dict[str, Any]
+    place: Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +154,7 @@ class Crew:
         if is_free and not wrong:
             data = {"name": name} | config.model_dump(mode="json")
             data |= {"name": name, "working_directory": str(directory)}
-            self.members.append(Member(spec, shown(data, {**layers, "name": name})))
+            self.members.append(Member(spec, shown(data, {**layers, "name": name}), place))
         self._warn(spec, layers, wrong)
 
     def _sound(self, layers: PlacedMap) -> tuple[AgentConfig | None, frozenset[str]]:

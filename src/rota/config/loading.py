@@ -3,7 +3,7 @@ at once: there is no half of a fleet."""
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from rota.config.files import Files
 from rota.config.fleet import FleetConfig, sources_of
 from rota.config.fleet_file import FleetFile, Web
 from rota.config.herdctl import translated_fleet
-from rota.config.mistakes import Findings
+from rota.config.mistakes import Findings, Remark
 from rota.config.notify import NotifyConfig, check_channels
 from rota.config.resolving import budget, plain
 from rota.config.shown import shown
@@ -28,6 +28,7 @@ from rota.model.fleet import Fleet
 
 # Read separately: sources with the rest of the file, agents one by one.
 _APART = ("sources", "agents", "fleets", "defaults")
+_WORTH_A_FILE = ("agents", "fleets", "sources", "signals", "notify")
 _SHOWN = {"version", "fleet", "budgets", "signals", "notify", "web"}
 
 
@@ -49,6 +50,7 @@ class Loaded:
     notify: NotifyConfig = field(default_factory=NotifyConfig)
     warnings: tuple[str, ...] = ()
     remarks: tuple[dict[str, Any], ...] = ()  # the warnings, as structured data
+    idle: tuple[dict[str, Any], ...] = ()  # what does nothing, though it may be meant so
     files: tuple[Path, ...] = ()  # all files that were read
     digest: str = ""  # changes when the configuration changes
     shown: Mapping[str, Any] = field(default_factory=dict)  # for people; contains no secret
@@ -104,10 +106,23 @@ def _loaded(
         notify=head.notify,
         warnings=tuple(one.text for one in warnings),
         remarks=tuple(one.told() for one in warnings),
+        idle=tuple(one.told() for one in _idle(tree, crew)),
         files=tuple(files.names),
         digest=_digest(fleet, config.sources, head),
         shown=_shown(head, config, crew, tree),
     )
+
+
+def _idle(tree: PlacedMap, crew: Crew) -> Iterator[Remark]:
+    """No warnings for every start: workers run agents without schedules, and an empty file is the
+    way to have none."""
+    if not any(tree.get(name) for name in _WORTH_A_FILE):
+        yield Remark(tree.place, "it names no agent, no source, no signal and no channel")
+    for one in crew.members:
+        if not one.spec.schedules:
+            name = one.spec.name
+            why = f"nothing wakes agent '{name}': it has no schedule; only `rota worker --agent"
+            yield Remark(one.place, f"{why} {name}` runs it")
 
 
 def _signals(head: FleetFile, tree: PlacedMap) -> tuple[DeclaredSignal, ...]:

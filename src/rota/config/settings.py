@@ -8,6 +8,8 @@ from pathlib import Path
 from rota import surroundings
 from rota.model.errors import InvalidInput
 
+LEDGER = "rota.db"  # in the state directory
+
 _ON = frozenset({"on", "1", "true", "yes"})
 _OFF = frozenset({"off", "0", "false", "no"})
 
@@ -17,7 +19,7 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8080
     state_dir: Path = Path(".rota")
-    database: str = ".rota/rota.db"
+    database: str = f".rota/{LEDGER}"
     insecure: bool = False
     faces_only: bool = False  # it answers requests, and starts nothing by itself
     dashboard: bool = True
@@ -55,7 +57,7 @@ class Settings:
             host=host or env.get("ROTA_HOST") or "127.0.0.1",
             port=_port(port if port is not None else env.get("PORT") or 8080),
             state_dir=state,
-            database=database or env.get("DATABASE_URL") or str(state / "rota.db"),
+            database=database or env.get("DATABASE_URL") or str(state / LEDGER),
             insecure=insecure,
             faces_only=faces_only,
             dashboard=dashboard,

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from rota.config.settings import LEDGER
 from rota.files import replacing
 from rota.model.errors import Refused, StorageUnavailable
 
@@ -92,6 +93,11 @@ class StateDir:
             )
         except OSError:
             return False
+
+    @property
+    def is_ours(self) -> bool:
+        """It has nothing else in it, or a server or a ledger was there."""
+        return self.is_unused or any(one.exists() for one in (self.lock_file, self.path / LEDGER))
 
     def remove_if_unused(self) -> None:
         if self.is_unused:
