@@ -50,15 +50,13 @@ async def _through_rota(folder: Path, turns: int) -> dict[str, Any]:
     from rota.sources.manager import WorkSourceManager
     from rota.sources.outbox import Outbox
 
-    clock = SystemClock()
     settings = RunSettings(runtime=RuntimeKind.COMMAND, command=_COMMAND, working_directory=folder)
-    runner = LocalRunner(folder, environ=os.environ, clock=clock)
+    runner = LocalRunner(folder, environ=os.environ, clock=SystemClock())
     async with open_store(str(folder / "rota.db")) as store:
         ledger = Ledger.on(store, node="bench", logs=folder / "runs")
         async with WorkSourceManager() as sources:
             journey = Journey(
-                sources, ledger, Admission(store, clock), runner, ledger.runs,
-                Outbox(store, ledger, sources, clock), Fleet, clock,
+                sources, ledger, Admission(store), runner, Outbox(store, ledger, sources), Fleet
             )  # fmt: skip
 
             async def one(lane: int) -> None:

@@ -198,7 +198,7 @@ def _on_a_terminal(script: str, directory: Path, variables: Mapping[str, str]) -
     shell = subprocess.Popen(
         ["bash", path.name],
         cwd=directory,
-        env=environment(directory, COLUMNS="100", PORT="0", **variables),
+        env=environment(directory, COLUMNS="100", **variables),
         stdin=subprocess.DEVNULL,
         stdout=theirs,
         stderr=theirs,

@@ -1,13 +1,17 @@
 """What the documentation tells a reader to type does what it says."""
 
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from rota.client import SyncWorkQueueClient
 from tests.docs import console
 from tests.docs.console import Expectation, Result, Step
-from tests.docs.pages import DOCS, EXAMPLES, ROOT, every_page, name_of
+from tests.docs.pages import DOCS, EXAMPLES, ROOT, blocks, every_page, name_of
 
 README, TUTORIAL, POSTGRES = ROOT / "README.md", DOCS / "tutorial.md", DOCS / "howto/postgres.md"
 PRINTED_DATABASE = "postgresql://rota@db.example.org/rota"
@@ -31,6 +35,28 @@ def test_the_commands_on_postgresql_print_what_their_page_shows(
 def test_readme_and_tutorial_have_commands_to_run() -> None:
     assert README in WITH_COMMANDS
     assert TUTORIAL in WITH_COMMANDS
+
+
+def test_the_agent_of_the_tutorial_ends_by_ctrl_c_without_a_word(tmp_path: Path) -> None:
+    (program,) = [one.text for one in blocks(TUTORIAL) if one.file == "agent.py"]
+    with (
+        console.server(tmp_path) as url,
+        SyncWorkQueueClient(url) as client,
+        subprocess.Popen(
+            [sys.executable, "-c", program],
+            env=console.environment(tmp_path, ROTA_URL=url),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as agent,
+    ):
+        more_than_a_pipe_holds = "x" * 200_000  # so it is interrupted in the loop's body
+        item = client.work_add("greeting", "Say hello", payload={"to": more_than_a_pipe_holds})
+        assert agent.stdout is not None
+        assert agent.stdout.read(9) == b"greeting "
+        agent.send_signal(signal.SIGINT)
+        _, said = agent.communicate(timeout=30)
+        assert (agent.returncode, said) == (0, b"")
+        assert client.work_get(item["id"])["status"] == "queued"
 
 
 # That the comparison can fail: each of these must be noticed.

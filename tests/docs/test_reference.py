@@ -20,7 +20,7 @@ from rota.model import access, claims, errors
 from rota.model.errors import RotaError
 from rota.model.events import EVENT_OF, EventType
 from rota.model.status import RULES, Status, Verb
-from rota.queue import explain, explain_agents, explain_fleet
+from rota.queue import explain, explain_agents, explain_fleet, explain_reviews
 from tests.docs.pages import DOCS, ROOT
 from tools import make_reference
 
@@ -198,7 +198,9 @@ def test_every_scope_is_described() -> None:
 def test_every_reason_of_an_explanation_is_described() -> None:
     table = rows(HOWTO / "troubleshooting.md", "reason", "means", "what helps")
     described = {code for codes, *_ in table for code in codes.split(", ")}
-    source = "".join(map(inspect.getsource, (explain, explain_agents, explain_fleet)))
+    source = "".join(
+        map(inspect.getsource, (explain, explain_agents, explain_fleet, explain_reviews))
+    )
     codes = set(re.findall(r'Reason\(\s*"(\w+)"', source))
     assert described == codes
 
