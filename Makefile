@@ -26,7 +26,7 @@ test: .venv/dev.stamp ## run the tests on both databases; ARGS="-k claim" goes t
 	$(PYTEST) -n 4 --dist worksteal $(ARGS)
 
 faults: .venv/dev.stamp ## run the fault tests with their long variants
-	$(PYTEST) tests/faults -m "" $(ARGS)
+	$(PYTEST) tests/faults -m "" -o faulthandler_timeout=3600 $(ARGS)
 
 check: .venv/dev.stamp ## check format, lint, types and the import law
 	.venv/bin/ruff format --check

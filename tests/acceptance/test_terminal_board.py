@@ -8,15 +8,18 @@ import struct
 import subprocess
 import sys
 import termios
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fcntl import ioctl
 from pathlib import Path
+from select import select
 
 import pytest
 
 from tests.acceptance.terminal import ROTA, ThisProcess, environment
 
+PATIENCE_SECONDS = 60.0  # only a failure waits that long
 GOLDEN = """\
 Queued 2
   ID  P1  0s  -      bug_fix  Mend the gate
@@ -55,18 +58,23 @@ class Screen:
         os.write(self._master, keys.encode())
 
     def until(self, text: str) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while text not in self.seen:
-            chunk = self._read()
+            chunk = self._read(deadline)
             assert chunk, self.seen
             self.seen += chunk
 
     def ended(self) -> int:
-        while chunk := self._read():
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while chunk := self._read(deadline):
             self.seen += chunk
         os.close(self._master)
         return self.process.wait(30)
 
-    def _read(self) -> str:
+    def _read(self, deadline: float) -> str:
+        """A board writes again and again, so it is the time that ends a wait, not silence."""
+        ready, _, _ = select([self._master], [], [], max(0.0, deadline - time.monotonic()))
+        assert ready, self.seen
         try:
             return os.read(self._master, 65_536).decode(errors="replace")
         except OSError:  # how Linux says that the other side has closed
@@ -157,10 +165,12 @@ def test_on_a_terminal_it_is_worked_by_keys_without_colours_if_so_wished(
     with on_a_screen(tmp_path, [*ROTA, "board", "--actor", "ann"], NO_COLOR="1") as screen:
         screen.until("Mend the gate")
         screen.until("live")
-        screen.press("x")
+        screen.press("X")
+        screen.until("y: yes")
+        screen.press("y")
         screen.until("Why?")
         screen.press("no time\r")
-        screen.until("done")
+        screen.until("Cancelled:")
         screen.press("q")
         assert screen.ended() == 0
     assert "\x1b]0;owned" not in screen.seen

@@ -1,11 +1,12 @@
 """The agents that a node knows and their schedules by name, and those of the other nodes."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rota.model.fleet import AgentSpec
-from rota.model.schedules import Schedule
+from rota.model.schedules import Schedule, ScheduleState
 from rota.model.wanted import WorkWanted
+from rota.storage.port import Transaction
 from rota.storage.schedule_port import Listed
 
 Name = tuple[str, str]  # agent and schedule
@@ -75,3 +76,11 @@ class Others:
 
     def may_have(self, name: Name) -> bool:
         return not self.all_said or name in self.names
+
+
+def attended(
+    tx: Transaction, states: Iterable[ScheduleState], alive_since: str
+) -> list[ScheduleState]:
+    """The same states, saying whether a node that lives has them in its file."""
+    living = Others.of(tx.living_rosters(alive_since))
+    return [replace(one, attended=living.may_have((one.agent, one.name))) for one in states]

@@ -6,7 +6,7 @@ it up when there is room.
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from rota.model.clock import Clock, IdFactory, parse_time, to_text
@@ -22,7 +22,7 @@ from rota.model.schedules import (
 from rota.model.work import check_name, check_text
 from rota.scheduler.due import IMPORTED, Rhythm, first_slot
 from rota.scheduler.presence import alive_since
-from rota.scheduler.roster import Others, Roster
+from rota.scheduler.roster import Others, Roster, attended
 from rota.storage.port import Store, Transaction
 from rota.storage.schedule_port import TriggerRecord, Wakings
 
@@ -85,9 +85,7 @@ class Schedules:
         since = self._alive_since()
 
         def body(tx: Transaction) -> list[ScheduleState]:
-            attending = Others.of(tx.living_rosters(since))
-            states = tx.schedule_states(agent, after, limit, since)
-            return [_by(attending, state) for state in states]
+            return attended(tx, tx.schedule_states(agent, after, limit, since), since)
 
         return await self._store.read(body)
 
@@ -100,9 +98,9 @@ class Schedules:
         since = self._alive_since()
 
         def body(tx: Transaction) -> set[str]:
-            attending = Others.of(tx.living_rosters(since))
+            living = Others.of(tx.living_rosters(since))
             names = {(one.agent, one.name) for one in tx.standings(sorted(agents))}
-            kept = {agent for agent, name in names if attending.may_have((agent, name))}
+            kept = {agent for agent, name in names if living.may_have((agent, name))}
             return {agent for agent, _ in names} - kept
 
         return await self._store.read(body)
@@ -287,12 +285,8 @@ def _found(tx: Transaction, agent: str, name: str, alive_since: str) -> Schedule
 
 
 def _shown(tx: Transaction, agent: str, name: str, alive_since: str) -> ScheduleState:
-    state = _found(tx, agent, name, alive_since)
-    return _by(Others.of(tx.living_rosters(alive_since)), state)
-
-
-def _by(attending: Others, state: ScheduleState) -> ScheduleState:
-    return replace(state, attended=attending.may_have((state.agent, state.name)))
+    (state,) = attended(tx, [_found(tx, agent, name, alive_since)], alive_since)
+    return state
 
 
 def _locked(tx: Transaction, agent: str, name: str, alive_since: str) -> ScheduleState:

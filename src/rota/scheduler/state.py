@@ -7,6 +7,7 @@ from rota.model.errors import InvalidInput, NotFound, Refused
 from rota.model.schedules import ScheduleState, ScheduleStatus
 from rota.scheduler.due import first_slot
 from rota.scheduler.presence import alive_since
+from rota.scheduler.roster import attended
 from rota.storage.port import Store, Transaction
 
 _AT_ONCE = 1_000
@@ -17,7 +18,7 @@ async def get_schedule_state(
 ) -> ScheduleState | None:
     """None when there is no such schedule."""
     since = alive_since(_now(store, clock))
-    return await store.read(lambda tx: tx.schedule_state(agent, name, since))
+    return await store.read(lambda tx: _shown(tx, agent, name, since))
 
 
 async def get_agent_schedule_states(
@@ -29,7 +30,7 @@ async def get_agent_schedule_states(
         known: dict[str, ScheduleState] = {}
         after = None
         while page := tx.schedule_states(agent, after, _AT_ONCE, since):
-            known |= {state.name: state for state in page}
+            known |= {state.name: state for state in attended(tx, page, since)}
             after = agent, page[-1].name
         return known
 
@@ -65,12 +66,17 @@ async def update_schedule_state(
         if state is None:
             return None
         tx.change_schedule(agent, name, changes | _switch(state, wanted, at, now))
-        return tx.schedule_state(agent, name, since)
+        return _shown(tx, agent, name, since)
 
     found = await store.transact(body)
     if found is None:
         raise NotFound(f"there is no schedule {agent}/{name}", agent=agent, schedule=name)
     return found
+
+
+def _shown(tx: Transaction, agent: str, name: str, alive_since: str) -> ScheduleState | None:
+    state = tx.schedule_state(agent, name, alive_since)
+    return None if state is None else attended(tx, [state], alive_since)[0]
 
 
 def _known(status: str) -> ScheduleStatus:
