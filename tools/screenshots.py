@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ STARTING_SECONDS = 30.0
 DESK = {"viewport": {"width": 1280, "height": 680}}
 PHONE = {"viewport": {"width": 390, "height": 780}, "is_mobile": True, "has_touch": True}
 TERMINAL = (160, 30)  # cells
+HOUR = 16  # of the viewer's day: at its beginning, nothing has been done yet
 
 
 @contextmanager
@@ -85,9 +87,15 @@ def _asking(http: httpx2.Client) -> str | None:
     return None
 
 
+def _zone() -> str:
+    """A time zone in which it is that hour now. The sign is POSIX's: west of Greenwich is plus."""
+    east = HOUR - datetime.now(UTC).hour
+    return f"Etc/GMT{-east if east <= 14 else 24 - east:+d}"
+
+
 def _shoot(browser: Chromium, url: str, pages: dict[str, str], suffix: str, **options: Any) -> None:
     def take() -> None:
-        with browser.visiting(url, **options) as visit:
+        with browser.visiting(url, timezone_id=os.environ["TZ"], **options) as visit:
             for name, path in pages.items():
                 visit.page.goto(path)
                 if path != "/sign-in":
@@ -131,6 +139,8 @@ def _sign_in(browser: Chromium, url: str) -> None:
 
 
 def main() -> int:
+    os.environ["TZ"] = _zone()  # of the board in the terminal, too
+    time.tzset()
     IMAGES.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="rota-showroom-") as place:
         home = Path(place)

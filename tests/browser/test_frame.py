@@ -1,5 +1,7 @@
 """What holds for every page of the dashboard."""
 
+from urllib.parse import urlsplit
+
 import pytest
 from playwright.sync_api import expect
 
@@ -10,12 +12,23 @@ from tests.browser.site import PAGES, Site
 from tests.faults.processes import Server
 
 pytestmark = pytest.mark.needs("chromium")
+NO_COOKIES = "Object.defineProperty(document, 'cookie', { get: () => '', set() {} });"
 
 
 def addresses(site: Site) -> list[str]:
     """Every page there is, with an item and a run that have something to tell."""
     (run, *_) = site.client.list_runs(limit=1, status="succeeded")
     return [*PAGES, f"/items/{run['work_item_id']}", f"/ui/runs/{run['id']}", "/nowhere"]
+
+
+def pages_asked_for(page: Page) -> list[str]:
+    """Their paths, as they are asked for."""
+    asked: list[str] = []
+    page.on(
+        "request",
+        lambda one: asked.append(urlsplit(one.url).path) if one.is_navigation_request() else None,
+    )
+    return asked
 
 
 def live(page: Page) -> None:
@@ -42,6 +55,30 @@ def test_everybody_can_use_every_page(
         visit.page.goto(address)
         found += [f"{address}: {one}" for one in barriers(visit.page, *rules)]
     assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("address", ["/", "/ui/overview", "/ui/schedules"])
+def test_the_first_page_that_somebody_sees_has_the_days_of_their_time_zone(
+    showroom: Site, visits: Visits, address: str
+) -> None:
+    page = visits(showroom.url, timezone_id="Asia/Tokyo").page
+    asked = pages_asked_for(page)
+    page.goto(address)
+    expect(page.locator("body[data-zone='Asia/Tokyo']")).to_have_count(1)
+    live(page)
+    page.goto("/ui/agents")
+    live(page)
+    assert asked == [address, address, "/ui/agents"]
+
+
+def test_a_page_whose_cookies_are_not_kept_is_loaded_once(showroom: Site, visits: Visits) -> None:
+    visit = visits(showroom.url, timezone_id="Asia/Tokyo")
+    visit.context.add_init_script(NO_COOKIES)
+    asked = pages_asked_for(visit.page)
+    visit.page.goto("/")
+    live(visit.page)
+    expect(visit.page.locator("body[data-zone=UTC]")).to_have_count(1)
+    assert asked == ["/"]
 
 
 def test_every_page_can_be_read_without_script(

@@ -12,7 +12,7 @@ from rota.api.call import Call
 from rota.api.routing import Endpoint, endpoint
 from rota.dashboard.agent_panels import Panel, Today, boxes_of, state_of
 from rota.dashboard.budgets import Spending, spending
-from rota.dashboard.rendering import midnight, page, zone_of
+from rota.dashboard.rendering import midnight, page
 from rota.model.access import READ
 from rota.model.agents import Agent, AgentLoad, Slot
 from rota.model.clock import to_text
@@ -42,7 +42,6 @@ def agent_endpoints(fleet: Callable[[], Fleet] | None = None) -> tuple[Endpoint,
             call, "agents.html", "agents", panels=panels, fleets=desk.fleets,
             states=Counter(panel.state.words for panel in panels), first=query.after is None,
             more=names[PAGE - 1] if len(names) > PAGE else None, configured=fleet is not None,
-            zone=zone_of(call).key,
         )  # fmt: skip
 
     return (agents,)

@@ -118,6 +118,7 @@ async def shell(call: Call, here: str) -> dict[str, Any]:
         "last_event": call.scope[LAST_EVENT],
         "attention": await attention(call),
         "viewer": call.caller.name if call.caller.name != "anyone" else None,
+        "zone": zone_of(call).key,
         **clock_values(call.ledger.clock.now()),
     }
 

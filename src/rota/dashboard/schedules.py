@@ -58,14 +58,13 @@ class Panel:
 async def schedules(call: Call, query: SchedulesQuery) -> Answer:
     """When agents wake."""
     after = None if query.after is None else _place(query.after)
-    zone = zone_of(call)
     found = await call.ledger.schedules.find(query.agent, after, PAGE + 1)
     panels = await _panels(call, found[:PAGE])
     more = panels[-1].name if len(found) > PAGE else None
     return await page(
         call, "schedules.html", "schedules", panels=panels, more=more, legend=LEGEND,
-        agent=query.agent, first=after is None, zone=zone.key, pieces=pieces,
-        ticks=list(ticks_of(call.ledger.clock.now(), zone)),
+        agent=query.agent, first=after is None, pieces=pieces,
+        ticks=list(ticks_of(call.ledger.clock.now(), zone_of(call))),
     )  # fmt: skip
 
 

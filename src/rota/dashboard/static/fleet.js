@@ -32,10 +32,6 @@ if (names) {
   }).observe(names.parentElement, { childList: true });
 }
 
-// The server draws hours and days, and on a first visit it did not know the viewer's time zone.
-const zone = document.getElementById("panels")?.dataset.zone;
-if (zone && zone !== Intl.DateTimeFormat().resolvedOptions().timeZone) refresh();
-
 document.addEventListener("click", (event) => {
   const button = event.target.closest("button[data-dialog=slots]");
   if (!button) return;

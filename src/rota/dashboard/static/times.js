@@ -35,9 +35,16 @@ export function localise(root) {
   for (const time of root.querySelectorAll("time[data-form]")) put(time);
 }
 
-// The server renders days, so it has to know the viewer's time zone.
+// The server draws hours and days, so it has to know the viewer's time zone. If it does not yet, on a
+// first visit or after a journey, it is asked for the page once more.
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
-if (zone) document.cookie = `rota_zone=${encodeURIComponent(zone)}; path=/; max-age=31536000; samesite=strict`;
+const told = `rota_zone=${encodeURIComponent(zone)}`;
+const isTold = () => document.cookie.split("; ").includes(told);
+if (zone && !isTold()) {
+  document.cookie = `${told}; path=/; max-age=31536000; samesite=strict`;
+  const { zone: drawn } = document.body.dataset;
+  if (isTold() && drawn && drawn !== zone) location.reload();
+}
 
 localise(document);
 setInterval(() => { if (!document.hidden) localise(document); }, 1000);
