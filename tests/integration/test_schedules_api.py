@@ -277,6 +277,17 @@ def test_a_signed_delivery_wakes_its_agent_once(served: Served, fleet: Fleet) ->
     assert fleet.tick() == []
 
 
+def test_the_ping_of_a_new_webhook_is_answered_and_wakes_nobody(
+    served: Served, fleet: Fleet
+) -> None:
+    fleet.tick()
+    answer = hook(served, x_github_event="ping")
+    assert (answer.status_code, answer.json()) == (200, {"status": "pong", "trigger_id": None})
+    assert fleet.tick() == []
+    forged = hook(served, x_github_event="ping", x_hub_signature_256="sha256=" + "0" * 64)
+    assert forged.status_code == 401
+
+
 @pytest.mark.parametrize(
     "headers",
     [

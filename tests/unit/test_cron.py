@@ -35,8 +35,8 @@ def test_expressions_are_read_as_observed(case: dict[str, Any]) -> None:
         parse_cron(case["in"])
     assert str(caught.value) == case["message"]
     assert caught.value.expression == case["in"]
-    assert caught.value.details.get("field") == case.get("field")
-    assert caught.value.details.get("example") == case.get("example")
+    assert caught.value.field == case.get("field")
+    assert caught.value.example == case.get("example")
     assert isinstance(caught.value, SchedulerError)
 
 
@@ -44,7 +44,7 @@ def test_expressions_are_read_as_observed(case: dict[str, Any]) -> None:
 def test_what_can_never_strike_is_refused_and_the_day_is_named(expression: str) -> None:
     with pytest.raises(CronParseError, match="no such day") as caught:
         parse_cron(expression)
-    assert caught.value.details["field"] == "day-of-month"
+    assert caught.value.field == "day-of-month"
 
 
 @pytest.mark.parametrize(

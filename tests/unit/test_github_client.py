@@ -590,9 +590,21 @@ async def test_a_page_that_fails_fails_the_list() -> None:
 async def test_without_a_token_the_variable_is_named_and_nothing_is_asked() -> None:
     for environ in ({}, {"BOT": "  "}):
         given = Given(reply(issue()), token_env="BOT", environ=environ)
-        with pytest.raises(GitHubAuthError, match="BOT"):
+        with pytest.raises(GitHubAuthError, match="BOT") as refused:
             await given.tracker.issue(5)
         assert given.script.asked == []
+        assert tells_the_scopes_it_needs(refused.value)
+
+
+def tells_the_scopes_it_needs(error: GitHubAuthError) -> bool:
+    """Programs ask the error for scopes. Its details name none, because commands and pages would
+    blame the rights of a token that is not there."""
+    assert error.details == {}
+    return (error.found_scopes, error.required_scopes, error.missing_scopes) == (
+        (),
+        ("repo",),
+        ("repo",),
+    )
 
 
 async def test_the_token_is_read_when_it_is_used() -> None:
@@ -605,9 +617,10 @@ async def test_the_token_is_read_when_it_is_used() -> None:
 
 async def test_a_token_that_is_not_accepted_is_told_apart() -> None:
     given = Given(reply({"message": "Bad credentials"}, 401))
-    with pytest.raises(GitHubAuthError, match=r"GITHUB_TOKEN.*expired"):
+    with pytest.raises(GitHubAuthError, match=r"GITHUB_TOKEN.*expired") as refused:
         await given.tracker.issue(5)
     assert len(given.script.asked) == 1
+    assert tells_the_scopes_it_needs(refused.value)
 
 
 @pytest.mark.parametrize("secret", [f"{TOKEN} x", f"{TOKEN}\nx", f"{TOKEN}é", f"{TOKEN}\x00"])
@@ -616,6 +629,7 @@ async def test_a_token_that_fits_no_header_is_refused_unseen(secret: str) -> Non
     with pytest.raises(GitHubAuthError) as failed:
         await given.tracker.issue(5)
     assert TOKEN not in str(failed.value)
+    assert tells_the_scopes_it_needs(failed.value)
 
 
 async def test_the_token_is_seen_nowhere(caplog: pytest.LogCaptureFixture) -> None:

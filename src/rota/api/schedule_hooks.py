@@ -72,10 +72,13 @@ async def hear_webhook(call: Call) -> Answer:
     The request must be signed with the secret that the schedule's `secret_env` names: HMAC-SHA256
     over the body, as GitHub and Gitea do it, or GitLab's token. Otherwise the answer is 401, also
     if there is no such schedule or secret; the server's log says which. The agent gets the body as
-    text from outside. A delivery counts once.
+    text from outside. A delivery counts once. GitHub's `ping`, which only tests a new webhook, is
+    answered and wakes nobody.
     """
     raw = await call.raw_body()
     agent, name = await _signer(call, raw)
+    if call.header(b"x-github-event") == "ping":  # sent when a webhook is set up: nothing happened
+        return json_answer(wire.Heard("pong", None))
     delivery = first(call, _DELIVERIES)
     if not delivery:
         raise InvalidInput(

@@ -91,7 +91,7 @@ class Trigger(Struct, frozen=True):
 class Heard(Struct, frozen=True):
     """What became of a message."""
 
-    status: str  # "accepted" or "seen before"
+    status: str  # "accepted", "seen before" or "pong"
     trigger_id: str | None
 
 

@@ -208,6 +208,17 @@ class CronParseError(SchedulerError):
         """The text as it was given."""
         return str(self.details["expression"])
 
+    @property
+    def field(self) -> str | None:
+        """`minute`, `hour`, `day-of-month`, `month` or `day-of-week`; `fields` if their number is
+        wrong; None if it is not one field that is wrong."""
+        return self.details.get("field")
+
+    @property
+    def example(self) -> str | None:
+        """A valid expression, if one would help."""
+        return self.details.get("example")
+
 
 class ScheduleTriggerError(SchedulerError):
     code = "schedule_trigger_error"

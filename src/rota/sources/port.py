@@ -46,6 +46,10 @@ class FetchOptions:
     cursor: str | None = None
     include_claimed: bool = False
 
+    def __post_init__(self) -> None:
+        """A name, "high", would equal no item's priority, so it would select nothing."""
+        object.__setattr__(self, "priority", tuple(map(Priority, self.priority)))
+
 
 @dataclass(frozen=True, slots=True)
 class FetchResult:

@@ -142,6 +142,7 @@ class SourceContract:
         low = await place.add("low", priority=Priority.LOW)
         await place.add("medium")
         assert await ids(ada, priority=(Priority.LOW, Priority.HIGH)) == [high, low]
+        assert await ids(ada, priority=("low", "high")) == [high, low]
 
     async def test_filters_hold_on_every_page(self, place: Place, ada: WorkSource) -> None:
         wanted = []

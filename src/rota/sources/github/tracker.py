@@ -11,7 +11,7 @@ from rota.model.errors import InvalidInput
 from rota.sources.github.errors import GitHubAPIError, GitHubAuthError
 from rota.sources.github.mapping import EDITS_QUERY, labelling_of, last_edit_of
 from rota.sources.github.refs import GitRefs
-from rota.sources.github.scopes import lack_of_rights, lack_of_scopes, scopes_of
+from rota.sources.github.scopes import REQUIRED, lack_of_rights, lack_of_scopes, scopes_of
 from rota.sources.http.answers import Answer
 from rota.sources.http.calls import Service
 from rota.sources.http.connection import Connection
@@ -32,6 +32,7 @@ GITHUB = Service(
     },
     api_error=GitHubAPIError,
     token_error=GitHubAuthError,
+    scopes=(REQUIRED,),
 )
 
 # No reason to stop: the token may not create labels, or the label exists already.

@@ -20,6 +20,10 @@ class Service:
     headers: Mapping[str, str]
     api_error: type[ApiError]
     token_error: type[TokenError]
+    scopes: tuple[str, ...] = ()  # that a token needs, where tokens have scopes
+
+    def no_token(self, why: str) -> TokenError:
+        return self.token_error(why, required_scopes=self.scopes)
 
 
 @dataclass(frozen=True, slots=True)

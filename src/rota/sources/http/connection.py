@@ -44,8 +44,7 @@ def connect(
         token=Token(
             token_env,
             surroundings.environ if environ is None else environ,
-            service.name,
-            service.token_error,
+            service,
         ),
         wire=Wire(address, patience.timeouts, connection.get("transport")),
         patience=patience,

@@ -57,10 +57,11 @@ class TokenError(WorkSourceError):
         self,
         message: str,
         *,
-        found_scopes: Sequence[str] = (),
+        found_scopes: Sequence[str] | None = None,
         required_scopes: Sequence[str] = (),
     ) -> None:
-        self.found_scopes = tuple(found_scopes)
+        """`found_scopes`: None if there was nothing to find, because no token was accepted."""
+        self.found_scopes = tuple(found_scopes or ())
         self.required_scopes = tuple(required_scopes)
         self.missing_scopes = tuple(s for s in required_scopes if s not in self.found_scopes)
         told = {
@@ -68,4 +69,7 @@ class TokenError(WorkSourceError):
             "required_scopes": self.required_scopes,
             "missing_scopes": self.missing_scopes,
         }
-        super().__init__(message, **{name: list(scopes) for name, scopes in told.items() if scopes})
+        known = told if found_scopes is not None else {}
+        super().__init__(
+            message, **{name: list(scopes) for name, scopes in known.items() if scopes}
+        )

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from rota.sources.http.errors import TokenError
+from rota.sources.http.calls import Service
 
 _FIT_FOR_A_HEADER = re.compile(r"[\x21-\x7e]+")
 
@@ -11,25 +11,22 @@ _FIT_FOR_A_HEADER = re.compile(r"[\x21-\x7e]+")
 class Token:
     """Never stores the token: a replaced token is picked up, and no repr or log can show it."""
 
-    def __init__(
-        self, variable: str, environ: Mapping[str, str], service: str, error: type[TokenError]
-    ) -> None:
+    def __init__(self, variable: str, environ: Mapping[str, str], service: Service) -> None:
         self.variable = variable
         self._environ = environ
         self._service = service
-        self._error = error
 
     def read(self) -> str:
         value = self._environ.get(self.variable, "").strip()
         if not value:
-            raise self._error(
-                f"there is no {self._service} token: set the environment variable {self.variable},"
-                " or name another one in `auth.token_env`"
+            raise self._service.no_token(
+                f"there is no {self._service.name} token: set the environment variable"
+                f" {self.variable}, or name another one in `auth.token_env`"
             )
         if not _FIT_FOR_A_HEADER.fullmatch(value):
-            raise self._error(
-                f"the environment variable {self.variable} holds no {self._service} token: it has"
-                " white space or other characters inside; paste the token again"
+            raise self._service.no_token(
+                f"the environment variable {self.variable} holds no {self._service.name} token: it"
+                " has white space or other characters inside; paste the token again"
             )
         return value
 

@@ -108,7 +108,7 @@ class Verdicts:
         return self.error(call, why, status_code=answer.status)
 
     def _not_accepted(self, answer: Answer) -> TokenError:
-        return self._service.token_error(
+        return self._service.no_token(
             f"{self._service.name} does not accept the token in {self._token.variable}"
             f"{self.said(answer)}: it is mistyped, expired or revoked; put a new one there"
         )
